@@ -1,0 +1,28 @@
+// The tile dialect: blocks of static shape, before and after layouts are attached.
+//
+// tile_ops.td documents each operation. Kernels are func.func with these attributes:
+//   on the function   "tile.kernel" (unit)
+//   on an argument    "tile.name" (string), "tile.divisibility" (i64: value, or bytes for pointers)
+#ifndef TESSERA_COMPILER_DIALECT_TILE_TILE_H_
+#define TESSERA_COMPILER_DIALECT_TILE_TILE_H_
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "compiler/dialect/tile/tile_dialect.h.inc"
+#include "compiler/dialect/tile/tile_enums.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/dialect/tile/tile_types.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "compiler/dialect/tile/tile_attrs.h.inc"
+#define GET_OP_CLASSES
+#include "compiler/dialect/tile/tile_ops.h.inc"
+
+#endif  // TESSERA_COMPILER_DIALECT_TILE_TILE_H_

@@ -1,0 +1,47 @@
+// The compiler's front door: source text in, description or artifact out.
+//
+// Pure: no files, no network, no CUDA driver; the same job gives the same bytes. Not safe against compiler crashes:
+// the daemon calls it in worker processes only. Thread-compatible: one call at a time per Compiler object.
+#ifndef TESSERA_COMPILER_DRIVER_DRIVER_H_
+#define TESSERA_COMPILER_DRIVER_DRIVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/storage/artifacts.pb.h"
+#include "proto/storage/modules.pb.h"
+
+namespace tessera::compiler {
+
+// Identifies this build of the compiler: every change that can change code changes it.
+std::string CompilerBuild();
+
+// LLVM's name and exact feature string of the host CPU, as CompileJob.cpu_features wants it.
+std::string HostCpuFeatures();
+
+class Compiler {
+ public:
+  Compiler();
+  ~Compiler();
+
+  // Parses a module and lists its kernels. INVALID_ARGUMENT when the text does not parse.
+  absl::StatusOr<storage::ModuleDescription> Describe(
+      const std::vector<storage::SourceFile>& files, std::vector<storage::Diagnostic>* diagnostics);
+
+  // Compiles one variant. INVALID_ARGUMENT: the source or the signature is at fault (see diagnostics).
+  // UNIMPLEMENTED: a part of the language this target does not have. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: a
+  // limit of the target, named. The status message is the first error, rendered with its source line and caret.
+  absl::StatusOr<storage::Artifact> Compile(const storage::CompileJob& job,
+                                            std::vector<storage::Diagnostic>* diagnostics);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tessera::compiler
+
+#endif  // TESSERA_COMPILER_DRIVER_DRIVER_H_
