@@ -5,9 +5,7 @@ set -euo pipefail
 file=$1
 tools=$(mktemp -d); trap 'rm -rf "$tools"' EXIT
 ln -s "$PWD/$2" "$tools/tessera-opt"
-ln -s /usr/bin/FileCheck-19 "$tools/FileCheck"
-ln -s /usr/bin/not-19 "$tools/not" 2>/dev/null || true
-export PATH="$tools:$PATH"
+export PATH="$tools:/usr/lib/llvm-19/bin:$PATH"  # FileCheck and not
 ran=0
 while IFS= read -r line; do
   command=${line#*RUN:}
