@@ -55,6 +55,7 @@ struct FunctionParameter;
 struct Expr {
   ExprKind kind = ExprKind::kOpaque;
   SourceRange range;
+  int height = 1;  // nodes on the longest path down; the parser bounds it, so that recursion is safe
 
   // kName: identifier. kAttribute: attribute name. kString: decoded text. kInteger/kFloat: digits as
   // written. kOpaque: what it is ("yield expression"), for messages.
@@ -74,7 +75,9 @@ struct Expr {
   // null). kStarred: *a. kLambda: body a. kComprehension: element a (kDict: key a, value b).
   ExprPtr a, b, c;
   // kTuple, kList, kCall arguments, kBoolOp, kCompare operands; kFString: parts (kString or expressions);
-  // kDict: keys and values alternating.
+  // kDict: keys and values alternating; `**x` has the kStarred x as key and a kNone as value.
+  // A set literal is the kCall of kName "set" on a kList, with `text` "set literal"; in a kFString, {x!r} is repr(x) and
+  // {x:spec} is format(x, spec).
   std::vector<ExprPtr> items;
   std::vector<Keyword> keywords;                // kCall
   std::vector<std::string> lambda_parameters;   // kLambda
