@@ -1,0 +1,38 @@
+#include "cache/family/family_options.h"
+
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/table.h"
+
+namespace tessera::cache {
+
+void TuneForPointLookups(const FamilyResources& resources, rocksdb::ColumnFamilyOptions* options) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = resources.block_cache;
+  // Ten bits a key: one useless read in a hundred misses. A cold start misses on every kernel.
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10, false));
+  table.whole_key_filtering = true;
+  // A hash index inside the block saves the binary search; scans are rare and do not suffer.
+  table.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
+  table.checksum = rocksdb::kXXH3;
+  table.format_version = 5;
+  // Filters and index blocks count against the cache's bound instead of growing with the database.
+  table.cache_index_and_filter_blocks = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  options->table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  // The cheapest to decompress: a hit is worth more than the last tenth of the size.
+  options->compression = rocksdb::kLZ4Compression;
+  options->write_buffer_size = 4 << 20;
+  options->level_compaction_dynamic_level_bytes = true;
+}
+
+void KeepLargeValuesApart(uint64_t smallest, rocksdb::CompressionType compression,
+                          rocksdb::ColumnFamilyOptions* options) {
+  options->enable_blob_files = true;
+  options->min_blob_size = smallest;
+  options->blob_compression_type = compression;
+  options->blob_file_size = 64 << 20;
+  // Space of evicted and rewritten values comes back with the compactions that happen anyway.
+  options->enable_blob_garbage_collection = true;
+}
+
+}  // namespace tessera::cache
