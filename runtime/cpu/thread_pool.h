@@ -57,13 +57,15 @@ class ThreadPool {
   static void RunPieces(Job* job);
   void WorkerLoop();
   Job* FindJobLocked();
-  void WakeLocked(int threads);
+  // How many sleeping threads to wake for `job`; the caller notifies them when it has released the mutex.
+  int ClaimSleepersLocked(const Job& job);
 
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable work_;
   Job* jobs_ = nullptr;               // guarded by mutex_
   int sleeping_ = 0;                  // guarded by mutex_
+  int waking_ = 0;                    // of those: notified, not yet awake; guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
   std::atomic<uint64_t> posted_{0};   // how many jobs there were; what idle threads watch
 };
