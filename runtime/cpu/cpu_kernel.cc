@@ -21,8 +21,6 @@ double NanosSince(Clock::time_point start) { return std::chrono::duration<double
 
 // Waking a sleeping thread costs the caller 2 to 5 us: below twice that, sharing the work does not pay.
 constexpr double kShortLaunchNanos = 10'000;
-// A first instance that takes longer than this is worth sharing at once.
-constexpr double kShortInstanceNanos = 2'000;
 // A piece shorter than this costs more to hand out than to run.
 constexpr double kPieceNanos = 2'000;
 constexpr uint64_t kPiecesPerThread = 8;
@@ -142,9 +140,10 @@ CpuKernel::CpuKernel(KernelEntry entry, const storage::KernelMetadata& metadata,
   TESSERA_CHECK((scratch_align_ & (scratch_align_ - 1)) == 0, "scratch alignment is a power of two");
 }
 
-// Runs a first part of the launch on this thread, as long as it may turn out to be short; returns where it stopped.
+// Runs a launch that should be short on this thread. Instances may turn out to be longer than those of the last
+// launch: then it stops, and returns where.
 uint64_t CpuKernel::RunShort(CpuLaunch& launch, uint64_t total) {
-  if (pool_->threads() > 1 && instance_nanos_.load(std::memory_order_relaxed) > kShortInstanceNanos) return 0;
+  if (pool_->threads() > 1 && instance_nanos_.load(std::memory_order_relaxed) * total > kShortLaunchNanos) return 0;
   const Clock::time_point start = Clock::now();
   uint64_t done = 0;
   double nanos = 0;
@@ -177,10 +176,13 @@ absl::Status CpuKernel::Run(const Launch& request) {
       const uint64_t threads = pool_->threads();
       const uint64_t cheap = static_cast<uint64_t>(kPieceNanos / std::max(1.0, instance_nanos_.load(std::memory_order_relaxed)));
       const uint64_t chunk = std::max(rest / (threads * kPiecesPerThread), std::min(cheap, rest / threads));
-      const Clock::time_point start = Clock::now();
-      pool_->ParallelFor(begin, total, std::max<uint64_t>(1, chunk),
-                         [&](uint64_t first, uint64_t last) { launch.RunPiece(first, last); });
-      instance_nanos_.store(NanosSince(start) * std::min(threads, rest) / rest, std::memory_order_relaxed);
+      std::atomic<uint64_t> nanos{0};  // without the time that handing out takes
+      pool_->ParallelFor(begin, total, std::max<uint64_t>(1, chunk), [&](uint64_t first, uint64_t last) {
+        const Clock::time_point start = Clock::now();
+        launch.RunPiece(first, last);
+        nanos.fetch_add(static_cast<uint64_t>(NanosSince(start)), std::memory_order_relaxed);
+      });
+      instance_nanos_.store(static_cast<double>(nanos.load(std::memory_order_relaxed)) / rest, std::memory_order_relaxed);
     }
   }
   absl::Status status = launch.Finish();
