@@ -40,6 +40,9 @@ class Diagnostics {
 // "path:line:column: error: message", the source line, and a line with a caret and tildes under the range.
 std::string Render(const Diagnostic& diagnostic, const std::vector<File>& files);
 
+// The source line where `range` begins, without its end of line; empty if there is none.
+std::string SourceLine(const SourceRange& range, const std::vector<File>& files);
+
 }  // namespace tessera::frontend
 
 #endif  // TESSERA_COMPILER_FRONTEND_DIAGNOSTICS_DIAGNOSTICS_H_

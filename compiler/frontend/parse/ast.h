@@ -115,6 +115,7 @@ struct Stmt {
   // kExpr, kReturn (may be null), kRaise (may be null): value. kAssert: value, extra = message.
   // kAssign: targets..., value. kAugAssign: targets[0] op= value. kAnnAssign: targets[0]: extra = value
   // (value may be null). kIf, kWhile: value is the condition. kFor: targets[0] in value. kWith: items in targets.
+  // kClassDef: bases in targets.
   ExprPtr value, extra;
   std::vector<ExprPtr> targets;
   BinaryOp binary = BinaryOp::kAdd;
