@@ -25,7 +25,7 @@ mlir::Value ConvertFloat(mlir::OpBuilder& builder, mlir::Location loc, mlir::Val
 mlir::Value ConvertFloatToInt(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value source, mlir::Type element,
                               bool is_unsigned);
 
-// Rounds once to nearest even, also from 64-bit integers to 16-bit floats. i1 gives 0 or 1 where `is_unsigned`.
+// Rounds to nearest even; types below 32 bits go through f32, as on the GPU. i1 gives 0 or 1 where `is_unsigned`.
 mlir::Value ConvertIntToFloat(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value source, mlir::Type element,
                               bool is_unsigned);
 
