@@ -48,6 +48,8 @@ struct ExecutorOptions {
   std::string device;                // "cpu:0"
   uint32_t ring_bytes = 1 << 20;
   absl::Duration kill_after = absl::Seconds(30);  // a launch that runs longer costs the executor its life
+  // Told once for each death: what killed the executor, and in which kernel. On a thread of the client; must not block.
+  std::function<void(const absl::Status& reason)> on_death;
 };
 
 class ExecutorClient {

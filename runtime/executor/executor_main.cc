@@ -1,0 +1,349 @@
+#include "runtime/executor/executor_main.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "proto/worker/worker.pb.h"
+#include "runtime/executor/ring_records.h"
+#include "runtime/memory/descriptor_socket.h"
+#include "runtime/memory/fault_guard.h"
+#include "runtime/memory/region_table.h"
+#include "runtime/memory/shared_memory.h"
+#include "runtime/memory/system_status.h"
+#include "runtime/ring/futex.h"
+#include "runtime/ring/ring.h"
+
+namespace tessera::runtime {
+namespace {
+
+constexpr uint32_t kMaxRequestBytes = 1u << 30;     // artifacts with the text of all stages stay far below
+constexpr uint64_t kMaxCompletionBytes = 256 << 10;  // message and printed output of one launch
+constexpr uint64_t kPollNs = 5000;                   // longer polls hurt more than they help where cores are shared
+constexpr size_t kSignalStackBytes = 64 << 10;
+
+// A loaded kernel and what is checked of its arguments.
+struct Kernel {
+  struct Parameter {
+    std::string name;
+    bool pointer = false;
+  };
+  std::string name;
+  std::vector<Parameter> parameters;
+  std::unique_ptr<LoadedKernel> code;
+};
+
+// Collects device_print's output up to a bound. Thread-safe.
+class PrintBuffer {
+ public:
+  explicit PrintBuffer(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  void Append(const std::string& text) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t kept = std::min<uint64_t>(text.size(), max_bytes_ - text_.size());
+    text_.append(text, 0, kept);
+    dropped_ += text.size() - kept;
+  }
+
+  void MoveTo(RingCompletion* completion) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    completion->printed = std::move(text_);
+    completion->printed_dropped = std::exchange(dropped_, 0);
+    text_.clear();
+  }
+
+ private:
+  const uint64_t max_bytes_;
+  std::mutex mutex_;
+  std::string text_;
+  uint64_t dropped_ = 0;
+};
+
+[[noreturn]] void Die(const absl::Status& status) {
+  std::fprintf(stderr, "tessera executor: %s\n", status.ToString().c_str());
+  _exit(EXIT_FAILURE);
+}
+
+// Binds this process's life to its parent's. Where the parent died before this, the control socket is at its end.
+absl::Status DieWithParent(int control_fd) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return SystemStatus(errno, "asking to die with the daemon");
+  ASSIGN_OR_RETURN(const PeerCredentials daemon, GetPeerCredentials(control_fd));
+  if (getppid() != daemon.pid) return absl::UnavailableError("the daemon is gone already");
+  return absl::OkStatus();
+}
+
+// Ctrl-C and service managers signal whole groups; the executor ends when the daemon closes the control socket.
+void IgnoreSignalsForTheDaemon() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
+}
+
+// Core files of a process that maps clients' memory are large, and writing one would delay the restart. A limit of 1,
+// not 0, also stops cores that go to a pipe.
+void ForbidCoreFiles() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_CORE, &limit) != 0 || std::getenv("TESSERA_EXECUTOR_CORE") != nullptr) return;
+  limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
+  setrlimit(RLIMIT_CORE, &limit);
+}
+
+// Lets the fault handlers run in this thread even when its stack is used up.
+void UseSignalStack() {
+  stack_t stack = {};
+  stack.ss_sp = std::malloc(kSignalStackBytes);  // lives as long as the process
+  stack.ss_size = kSignalStackBytes;
+  sigaltstack(&stack, nullptr);
+}
+
+class Executor {
+ public:
+  Executor(int control_fd, const LoaderFactory& loaders) : control_fd_(control_fd), loaders_(loaders) {}
+
+  // Answers requests until the daemon closes the socket.
+  absl::Status Serve();
+
+ private:
+  absl::Status Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors);
+  absl::Status Attach(const worker::Attach& request, std::vector<UniqueFd> descriptors);
+  absl::Status MapRegion(const worker::MapRegion& request, const std::vector<UniqueFd>& descriptors);
+  absl::Status LoadKernel(const worker::LoadKernel& request);
+  absl::StatusOr<KernelLoader*> LoaderFor(const std::string& target);
+
+  [[noreturn]] void RunCommands();
+  void Execute(const RingCommand& command);
+  void RunLaunch(const RingCommand& command, RingCompletion* completion);
+  absl::Status ResolveParams(const RingCommand& command, const Kernel& kernel);
+  absl::Status ResolveParam(const LaunchParam& param, const Kernel::Parameter& parameter);
+
+  const int control_fd_;
+  const LoaderFactory& loaders_;
+  std::map<std::string, std::unique_ptr<KernelLoader>> loaders_by_target_;  // control thread only
+
+  RegionTable regions_;
+  std::mutex kernels_mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<Kernel>> kernels_;
+
+  ExecutorStatus* status_ = nullptr;  // shared; stays mapped
+  std::unique_ptr<RingConsumer> commands_;
+  std::unique_ptr<RingProducer> completions_;
+  uint64_t max_completion_bytes_ = 0;
+  std::unique_ptr<PrintBuffer> printed_;
+  const std::atomic<bool> never_stop_{false};
+
+  // Of the launch that runs, kept for their memory. Command thread only.
+  Launch launch_;
+  std::vector<std::shared_ptr<const MappedRegion>> used_regions_;
+};
+
+absl::Status Executor::Serve() {
+  for (;;) {
+    absl::StatusOr<SocketMessage> message = ReceiveFrame(control_fd_, kMaxRequestBytes);
+    if (!message.ok()) return message.status();
+    worker::ExecutorRequest request;
+    worker::ExecutorResponse response;
+    absl::Status status = absl::InvalidArgumentError("the request does not parse");
+    if (request.ParseFromString(message->bytes)) status = Handle(request, std::move(message->descriptors));
+    response.set_id(request.id());
+    response.set_code(static_cast<int>(status.code()));
+    response.set_message(status.message().data(), std::min<size_t>(status.message().size(), 16 << 10));
+    RETURN_IF_ERROR(SendFrame(control_fd_, response.SerializeAsString()));
+  }
+}
+
+absl::Status Executor::Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors) {
+  if (request.work_case() == worker::ExecutorRequest::kAttach) return Attach(request.attach(), std::move(descriptors));
+  if (status_ == nullptr) return absl::FailedPreconditionError("the first request must be Attach");
+  switch (request.work_case()) {
+    case worker::ExecutorRequest::kMapRegion: return MapRegion(request.map_region(), descriptors);
+    case worker::ExecutorRequest::kLoadKernel: return LoadKernel(request.load_kernel());
+    default: return absl::UnimplementedError("the executor does not know this request");
+  }
+}
+
+absl::Status Executor::Attach(const worker::Attach& request, std::vector<UniqueFd> descriptors) {
+  if (status_ != nullptr) return absl::FailedPreconditionError("attached already");
+  if (descriptors.size() != 3) return absl::InvalidArgumentError("Attach comes with three descriptors");
+  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> commands, RingMemory::Attach(std::move(descriptors[0])));
+  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> completions, RingMemory::Attach(std::move(descriptors[1])));
+  ASSIGN_OR_RETURN(const uint64_t status_bytes, AdmitMemfd(descriptors[2].get()));
+  if (status_bytes < sizeof(ExecutorStatus)) return absl::InvalidArgumentError("the status page is too small");
+  void* page =
+      mmap(nullptr, sizeof(ExecutorStatus), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptors[2].get(), 0);
+  if (page == MAP_FAILED) return SystemStatus(errno, "mapping the status page");
+  status_ = static_cast<ExecutorStatus*>(page);
+  UseSignalStack();
+  InstallFaultGuard(&status_->fault);
+
+  commands_ = std::make_unique<RingConsumer>(std::move(commands));
+  completions_ = std::make_unique<RingProducer>(std::move(completions));
+  max_completion_bytes_ = std::min<uint64_t>(kMaxCompletionBytes, completions_->max_record_bytes());
+  printed_ = std::make_unique<PrintBuffer>(max_completion_bytes_);
+  launch_.print = [this](const std::string& text) { printed_->Append(text); };
+  prctl(PR_SET_NAME, absl::StrCat("exec ", request.device()).c_str());
+  std::thread([this] { RunCommands(); }).detach();
+  return absl::OkStatus();
+}
+
+absl::Status Executor::MapRegion(const worker::MapRegion& request, const std::vector<UniqueFd>& descriptors) {
+  if (descriptors.size() != 1) return absl::InvalidArgumentError("MapRegion comes with one descriptor");
+  return regions_.Add(request.region(), descriptors[0].get(), request.offset(), request.size(), request.read_only());
+}
+
+absl::StatusOr<KernelLoader*> Executor::LoaderFor(const std::string& target) {
+  std::unique_ptr<KernelLoader>& loader = loaders_by_target_[target];
+  if (loader == nullptr) {
+    ASSIGN_OR_RETURN(loader, loaders_(target));
+  }
+  return loader.get();
+}
+
+absl::Status Executor::LoadKernel(const worker::LoadKernel& request) {
+  const storage::KernelMetadata& metadata = request.artifact().metadata();
+  ASSIGN_OR_RETURN(KernelLoader* const loader, LoaderFor(metadata.target()));
+  auto kernel = std::make_shared<Kernel>();
+  kernel->name = metadata.kernel();
+  for (const storage::EntryParameter& parameter : metadata.parameters()) {
+    kernel->parameters.push_back({parameter.name(), !parameter.type().empty() && parameter.type()[0] == '*'});
+  }
+  status_->loading_kernel.store(request.kernel());
+  absl::StatusOr<std::unique_ptr<LoadedKernel>> code = loader->Load(request.artifact());
+  status_->loading_kernel.store(0);
+  if (!code.ok()) return code.status();
+  kernel->code = *std::move(code);
+  std::lock_guard<std::mutex> lock(kernels_mutex_);
+  if (!kernels_.emplace(request.kernel(), std::move(kernel)).second) {
+    return absl::AlreadyExistsError(absl::StrCat("kernel ", request.kernel(), " is loaded already"));
+  }
+  return absl::OkStatus();
+}
+
+void Executor::RunCommands() {
+  UseSignalStack();
+  std::string record;
+  RingCommand command;
+  for (;;) {
+    const absl::StatusOr<bool> read = commands_->TryRead(&record);
+    if (!read.ok()) Die(read.status());
+    if (!*read) {
+      commands_->Wait(kPollNs, never_stop_);
+      continue;
+    }
+    const absl::Status decoded = DecodeCommand(record, &command);
+    if (!decoded.ok()) Die(decoded);
+    Execute(command);
+  }
+}
+
+void Executor::Execute(const RingCommand& command) {
+  if (command.kind == CommandKind::kUnmapRegion) return regions_.Remove(command.object);
+  if (command.kind == CommandKind::kUnloadKernel) {
+    std::shared_ptr<Kernel> unloaded;  // let go outside the lock
+    std::lock_guard<std::mutex> lock(kernels_mutex_);
+    auto found = kernels_.find(command.object);
+    if (found == kernels_.end()) return;
+    unloaded = std::move(found->second);
+    kernels_.erase(found);
+    return;
+  }
+  RingCompletion completion;
+  completion.id = command.id;
+  RunLaunch(command, &completion);
+  const std::string record = EncodeCompletion(completion, max_completion_bytes_);
+  const absl::Status posted = completions_->Write({record}, never_stop_);
+  if (!posted.ok()) Die(posted);
+}
+
+void Executor::RunLaunch(const RingCommand& command, RingCompletion* completion) {
+  std::shared_ptr<Kernel> kernel;
+  {
+    std::lock_guard<std::mutex> lock(kernels_mutex_);
+    auto found = kernels_.find(command.object);
+    if (found != kernels_.end()) kernel = found->second;
+  }
+  if (kernel == nullptr) {
+    completion->status = absl::NotFoundError(absl::StrCat("kernel ", command.object, " is not loaded"));
+    return;
+  }
+  completion->status = ResolveParams(command, *kernel);
+  if (completion->status.ok()) {
+    std::copy(command.grid, command.grid + 3, launch_.grid);
+    status_->running_launch.store(command.id, std::memory_order_relaxed);
+    completion->start_ns = MonotonicNanos();
+    completion->status = kernel->code->Run(launch_);
+    completion->end_ns = MonotonicNanos();
+    status_->running_launch.store(0, std::memory_order_relaxed);
+    printed_->MoveTo(completion);
+    for (const auto& region : used_regions_) {
+      const absl::Status intact = region->CheckIntact();
+      if (!intact.ok()) completion->status = intact;
+    }
+  }
+  used_regions_.clear();
+}
+
+absl::Status Executor::ResolveParams(const RingCommand& command, const Kernel& kernel) {
+  launch_.params.clear();
+  launch_.extents.clear();
+  if (command.params.size() != kernel.parameters.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.name, " takes ", kernel.parameters.size(),
+                                                   " parameters, the launch has ", command.params.size()));
+  }
+  for (size_t i = 0; i < command.params.size(); ++i) {
+    const Kernel::Parameter& parameter = kernel.parameters[i];
+    const absl::Status status = ResolveParam(command.params[i], parameter);
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("parameter '", parameter.name, "' of kernel ", kernel.name, ": ",
+                                                      status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Executor::ResolveParam(const LaunchParam& param, const Kernel::Parameter& parameter) {
+  if (param.region == 0) {
+    if (parameter.pointer && param.value != 0) {
+      return absl::InvalidArgumentError("an address was given where a region is wanted");
+    }
+    launch_.params.push_back(param.value);
+    return absl::OkStatus();
+  }
+  if (!parameter.pointer) return absl::InvalidArgumentError("a region was given for a scalar");
+  ASSIGN_OR_RETURN(std::shared_ptr<const MappedRegion> region, regions_.Find(param.region));
+  RETURN_IF_ERROR(region->CheckIntact());
+  ASSIGN_OR_RETURN(const uint64_t address, region->Resolve(param.value, param.extent_bytes));
+  launch_.params.push_back(address);
+  launch_.extents.push_back({address, param.extent_bytes, region->read_only, parameter.name});
+  used_regions_.push_back(std::move(region));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunExecutor(int control_fd, const LoaderFactory& loaders) {
+  const absl::Status bound = DieWithParent(control_fd);
+  if (!bound.ok()) Die(bound);
+  IgnoreSignalsForTheDaemon();
+  ForbidCoreFiles();
+  Executor executor(control_fd, loaders);
+  const absl::Status status = executor.Serve();
+  // A launch may still run in threads of its own: end at once, without destructors under them.
+  if (status.code() != absl::StatusCode::kOutOfRange) Die(status);
+  _exit(EXIT_SUCCESS);
+}
+
+}  // namespace tessera::runtime

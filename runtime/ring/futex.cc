@@ -1,0 +1,43 @@
+#include "runtime/ring/futex.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace tessera::runtime {
+namespace {
+
+uint32_t* Word(std::atomic<uint32_t>* word) {
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is a plain 32-bit word");
+  return reinterpret_cast<uint32_t*>(word);
+}
+
+}  // namespace
+
+void FutexWait(std::atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
+  timespec timeout = {static_cast<time_t>(timeout_ns / 1000000000), static_cast<long>(timeout_ns % 1000000000)};
+  syscall(SYS_futex, Word(word), FUTEX_WAIT, expected, &timeout, nullptr, 0);
+}
+
+void FutexWake(std::atomic<uint32_t>* word) { syscall(SYS_futex, Word(word), FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+
+uint64_t MonotonicNanos() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void PauseBriefly() {
+  for (int i = 0; i < 16; ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+  sched_yield();
+}
+
+}  // namespace tessera::runtime
