@@ -670,6 +670,16 @@ class Builder {
     instruction->inner = Product(shape.drop_front(axis + 1));
   }
 
+  // Before the region is built: results are written between its runs, so they must not share its storage.
+  bool DefineResults(ResultRange results, Operation* op, std::vector<int>& slots) {
+    for (Value result : results) {
+      std::optional<SlotUse> use = Define(result, op);
+      if (!use) return false;
+      slots.push_back(use->slot);
+    }
+    return true;
+  }
+
   bool BuildReduce(tile::ReduceOp op, Code& code) {
     auto* instruction = Emit<Reduce>(op, code);
     FillExtents(instruction, cast<RankedTensorType>(op.getSources()[0].getType()).getShape(), op.getAxis());
@@ -686,12 +696,8 @@ class Builder {
       scratch.push_back(Allocate(use.kind, capacity));
       instruction->right.push_back(scratch.back().slot);
     }
+    if (!DefineResults(op.getResult(), op, instruction->results)) return false;
     if (!BuildRegion(op.getCombine(), capacity, instruction->region)) return false;
-    for (Value result : op.getResult()) {
-      std::optional<SlotUse> use = Define(result, op);
-      if (!use) return false;
-      instruction->results.push_back(use->slot);
-    }
     for (const SlotUse& use : scratch) Release(use);
     return true;
   }
@@ -710,12 +716,8 @@ class Builder {
       scratch.push_back(Allocate(use.kind, capacity));
       instruction->next.push_back(scratch.back().slot);
     }
+    if (!DefineResults(op.getResult(), op, instruction->results)) return false;
     if (!BuildRegion(op.getCombine(), capacity, instruction->region)) return false;
-    for (Value result : op.getResult()) {
-      std::optional<SlotUse> use = Define(result, op);
-      if (!use) return false;
-      instruction->results.push_back(use->slot);
-    }
     for (const SlotUse& use : scratch) Release(use);
     return true;
   }
@@ -725,13 +727,8 @@ class Builder {
     if (op.getSources().empty()) return Unknown(op);
     instruction->lanes = Product(ShapeOf(op.getSources()[0].getType()));
     for (Value source : op.getSources()) instruction->sources.push_back(Slot(source));
-    if (!BuildRegion(op.getBody(), instruction->lanes, instruction->region)) return false;
-    for (Value result : op.getResult()) {
-      std::optional<SlotUse> use = Define(result, op);
-      if (!use) return false;
-      instruction->results.push_back(use->slot);
-    }
-    return true;
+    return DefineResults(op.getResult(), op, instruction->results) &&
+           BuildRegion(op.getBody(), instruction->lanes, instruction->region);
   }
 
   bool BuildExtern(tile::ExternOp op, Code& code) {
