@@ -1,0 +1,207 @@
+#include "server/compile/compile_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/status/error_detail.h"
+#include "spdlog/spdlog.h"
+
+namespace tessera::server {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// More failures than this are a flood; the oldest knowledge of them is not worth memory.
+constexpr size_t kMaxFailures = 4096;
+
+std::string ReasonOf(const absl::Status& status) {
+  std::optional<api::ErrorDetail> detail = DetailOf(status);
+  return detail ? detail->reason() : "";
+}
+
+bool WouldRepeat(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kDeadlineExceeded:
+      return true;
+    case absl::StatusCode::kResourceExhausted:
+      return ReasonOf(status) != "COMPILE_QUEUE_FULL";
+    default:
+      return ReasonOf(status) == "COMPILER_DIED";
+  }
+}
+
+}  // namespace
+
+const char* OutcomeName(CompileOutcome outcome) {
+  switch (outcome) {
+    case CompileOutcome::kHit:
+      return "hit";
+    case CompileOutcome::kCompiled:
+      return "compiled";
+    case CompileOutcome::kCoalesced:
+      return "coalesced";
+  }
+  return "";
+}
+
+absl::Status ValidateArtifact(const storage::Artifact& artifact, const storage::CompileJob& job) {
+  const storage::KernelMetadata& metadata = artifact.metadata();
+  if (artifact.code().empty()) return absl::DataLossError("the artifact holds no code");
+  if (metadata.kernel() != job.kernel())
+    return absl::DataLossError(absl::StrCat("the artifact is of kernel '", metadata.kernel(), "'"));
+  if (metadata.target() != job.target())
+    return absl::DataLossError(absl::StrCat("the artifact is for target '", metadata.target(), "'"));
+  for (const storage::EntryParameter& parameter : metadata.parameters())
+    if (parameter.source_index() >= static_cast<uint32_t>(job.parameters_size()))
+      return absl::DataLossError(absl::StrCat("the artifact's parameter '", parameter.name(), "' has no source"));
+  return absl::OkStatus();
+}
+
+CompileService::CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
+                               Metrics* metrics, std::string compiler_build, absl::Duration remember_failures)
+    : store_(store),
+      backend_(backend),
+      pool_(pool),
+      metrics_(metrics),
+      compiler_build_(std::move(compiler_build)),
+      remember_failures_(remember_failures),
+      flights_(timer, "compiling") {}
+
+void CompileService::GetOrCompile(const storage::CompileJob& job, absl::string_view closure, absl::Duration timeout,
+                                  Callback done) {
+  cache::CompileKey key = cache::MakeCompileKey(job, closure, compiler_build_);
+  if (absl::Status remembered = RememberedFailure(key.hash); !remembered.ok()) {
+    metrics_->compile_failed->Increment();
+    done(remembered);
+    return;
+  }
+  bool lead = flights_.Join(key.hash, timeout,
+                            [this, done](const absl::StatusOr<CompiledArtifact>& result, bool led) {
+                              if (!result.ok()) {
+                                done(result.status());
+                                return;
+                              }
+                              CompiledArtifact mine = *result;
+                              if (!led && mine.outcome == CompileOutcome::kCompiled) {
+                                mine.outcome = CompileOutcome::kCoalesced;
+                                metrics_->compile_coalesced->Increment();
+                              }
+                              done(std::move(mine));
+                            });
+  if (lead) pool_->Run([this, key, job] { Lead(key, job, 0); });
+}
+
+void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJob& job, int attempt) {
+  absl::StatusOr<cache::Lookup<storage::ArtifactRecord>> found = store_->FindArtifact(key);
+  if (found.ok() && found->found()) {
+    absl::Status valid = ValidateArtifact(found->record.artifact(), job);
+    if (valid.ok()) {
+      metrics_->compile_hit->Increment();
+      CompiledArtifact hit;
+      hit.key = key;
+      hit.artifact = std::make_shared<const storage::Artifact>(std::move(*found->record.mutable_artifact()));
+      flights_.Finish(key.hash, hit);
+      return;
+    }
+    spdlog::warn("artifact {} of kernel {} is not usable, compiling it again: {}", key.hex(), job.kernel(),
+                 std::string(valid.message()));
+  } else if (!found.ok()) {
+    spdlog::warn("reading artifact {} of kernel {}: {}", key.hex(), job.kernel(), found.status().ToString());
+  }
+  Compile(key, job, attempt);
+}
+
+void CompileService::Compile(const cache::CompileKey& key, const storage::CompileJob& job, int attempt) {
+  worker::WorkerRequest request;
+  *request.mutable_compile() = job;
+  Clock::time_point start = Clock::now();
+  backend_->Run(std::move(request), [this, key, job, attempt, start](absl::StatusOr<worker::WorkerResponse> response) {
+    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    if (response.ok()) {
+      pool_->Run([this, key, job, seconds, response = std::make_shared<worker::WorkerResponse>(*std::move(response))] {
+        Keep(key, job, std::move(*response), seconds);
+      });
+    } else if (attempt == 0 && ReasonOf(response.status()) == "COMPILER_DIED") {
+      // Once more: the worker may have been killed from outside. A second death is the kernel's.
+      pool_->Run([this, key, job] { Compile(key, job, 1); });
+    } else {
+      Fail(key, response.status());
+    }
+  });
+}
+
+void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJob& job,
+                          worker::WorkerResponse response, double seconds) {
+  if (absl::Status valid = ValidateArtifact(response.artifact(), job); !valid.ok()) {
+    Fail(key, absl::InternalError(absl::StrCat("compiling ", job.kernel(), ": ", valid.message())));
+    return;
+  }
+  compiles_.fetch_add(1, std::memory_order_relaxed);
+  metrics_->compile_miss->Increment();
+  metrics_->ObserveCompile("total", seconds);
+  for (const auto& stage : response.artifact().metadata().stage_times())
+    metrics_->ObserveCompile(stage.stage(), stage.seconds());
+  storage::ArtifactRecord record;
+  record.set_format_version(1);
+  record.set_key(key.canonical);
+  *record.mutable_artifact() = response.artifact();
+  record.set_created_unix_seconds(absl::ToUnixSeconds(absl::Now()));
+  record.set_compile_seconds(seconds);
+  // The caller gets the artifact even if the disk does not: the store counts and reports it.
+  if (absl::Status put = store_->PutArtifact(key, record); !put.ok())
+    spdlog::warn("storing artifact {} of kernel {}: {}", key.hex(), job.kernel(), put.ToString());
+  CompiledArtifact compiled;
+  compiled.key = key;
+  compiled.artifact = std::make_shared<const storage::Artifact>(std::move(*response.mutable_artifact()));
+  compiled.outcome = CompileOutcome::kCompiled;
+  compiled.compile_seconds = seconds;
+  spdlog::info("compiled {} for {} in {:.1f} ms", job.kernel(), job.target(), seconds * 1e3);
+  flights_.Finish(key.hash, compiled);
+}
+
+void CompileService::Fail(const cache::CompileKey& key, const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status))
+    metrics_->compile_timeout->Increment();
+  else
+    metrics_->compile_failed->Increment();
+  if (WouldRepeat(status)) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (failures_.size() >= kMaxFailures) failures_.clear();
+    failures_[key.hash] = {status, Clock::now() + absl::ToChronoMilliseconds(remember_failures_)};
+  }
+  flights_.Finish(key.hash, status);
+}
+
+absl::Status CompileService::RememberedFailure(const std::string& hash) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = failures_.find(hash);
+  if (found == failures_.end()) return absl::OkStatus();
+  if (found->second.until > Clock::now()) return found->second.status;
+  failures_.erase(found);
+  return absl::OkStatus();
+}
+
+void CompileService::CompileUncached(const storage::CompileJob& job, Callback done) {
+  worker::WorkerRequest request;
+  *request.mutable_compile() = job;
+  Clock::time_point start = Clock::now();
+  backend_->Run(std::move(request), [this, done, start](absl::StatusOr<worker::WorkerResponse> response) {
+    if (!response.ok()) {
+      done(response.status());
+      return;
+    }
+    compiles_.fetch_add(1, std::memory_order_relaxed);
+    CompiledArtifact compiled;
+    compiled.artifact = std::make_shared<const storage::Artifact>(std::move(*response->mutable_artifact()));
+    compiled.outcome = CompileOutcome::kCompiled;
+    compiled.compile_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    done(std::move(compiled));
+  });
+}
+
+}  // namespace tessera::server

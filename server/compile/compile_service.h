@@ -1,0 +1,86 @@
+// Compiled artifacts by what they are made of: from the store, or compiled once for all who ask.
+//
+// A success is stored, durably, before anybody hears of it. A failure that a retry would repeat is remembered for a
+// while, so that a broken kernel in a loop costs one compile. Thread-safe; nothing blocks the caller.
+#ifndef TESSERA_SERVER_COMPILE_COMPILE_SERVICE_H_
+#define TESSERA_SERVER_COMPILE_COMPILE_SERVICE_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cache/key/compile_key.h"
+#include "cache/store/cache_store.h"
+#include "proto/storage/artifacts.pb.h"
+#include "server/compile/compile_backend.h"
+#include "server/concurrency/single_flight.h"
+#include "server/concurrency/task_pool.h"
+#include "server/concurrency/timer.h"
+#include "server/telemetry/metrics.h"
+
+namespace tessera::server {
+
+enum class CompileOutcome { kHit, kCompiled, kCoalesced };
+const char* OutcomeName(CompileOutcome outcome);  // "hit", "compiled", "coalesced"
+
+struct CompiledArtifact {
+  cache::CompileKey key;
+  std::shared_ptr<const storage::Artifact> artifact;
+  CompileOutcome outcome = CompileOutcome::kHit;
+  double compile_seconds = 0;  // 0 for hits
+};
+
+class CompileService {
+ public:
+  using Callback = std::function<void(absl::StatusOr<CompiledArtifact>)>;
+
+  // All must outlive this object, and `backend` must have answered everything before it goes.
+  CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer, Metrics* metrics,
+                 std::string compiler_build, absl::Duration remember_failures);
+
+  // `closure` is KernelDescription.closure. `timeout` bounds this caller's wait, not the compile.
+  void GetOrCompile(const storage::CompileJob& job, absl::string_view closure, absl::Duration timeout, Callback done);
+
+  // Compiles without the cache, for stage texts (`job.emit`).
+  void CompileUncached(const storage::CompileJob& job, Callback done);
+
+  uint64_t compiles() const { return compiles_.load(std::memory_order_relaxed); }
+  const std::string& compiler_build() const { return compiler_build_; }
+
+ private:
+  struct Failure {
+    absl::Status status;
+    std::chrono::steady_clock::time_point until;
+  };
+
+  void Lead(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
+  void Compile(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
+  void Keep(const cache::CompileKey& key, const storage::CompileJob& job, worker::WorkerResponse response,
+            double seconds);
+  void Fail(const cache::CompileKey& key, const absl::Status& status);
+  absl::Status RememberedFailure(const std::string& hash);
+
+  cache::CacheStore* const store_;
+  CompileBackend* const backend_;
+  TaskPool* const pool_;
+  Metrics* const metrics_;
+  const std::string compiler_build_;
+  const absl::Duration remember_failures_;
+  SingleFlight<CompiledArtifact> flights_;
+  std::atomic<uint64_t> compiles_{0};
+  std::mutex mutex_;
+  absl::flat_hash_map<std::string, Failure> failures_;  // by key hash
+};
+
+// What must hold of an artifact before it may be stored or launched. DATA_LOSS if it does not.
+absl::Status ValidateArtifact(const storage::Artifact& artifact, const storage::CompileJob& job);
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_COMPILE_COMPILE_SERVICE_H_

@@ -1,0 +1,44 @@
+#include "server/device/device_table.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/status/error_detail.h"
+#include "spdlog/spdlog.h"
+
+namespace tessera::server {
+
+absl::StatusOr<runtime::ExecutorClient*> Device::Start() {
+  if (runtime::ExecutorClient* executor = started()) return executor;
+  std::lock_guard<std::mutex> lock(starting_);
+  if (owned_ != nullptr) return owned_.get();
+  absl::StatusOr<std::unique_ptr<runtime::ExecutorClient>> started = starter_();
+  if (!started.ok()) {
+    spdlog::error("starting the executor of {}: {}", name(), started.status().ToString());
+    return absl::UnavailableError(absl::StrCat("the executor of ", name(), " does not start: ", started.status().message()));
+  }
+  owned_ = *std::move(started);
+  executor_.store(owned_.get(), std::memory_order_release);
+  return owned_.get();
+}
+
+Device* DeviceTable::Add(DeviceDescription description, Device::Starter starter) {
+  int index = static_cast<int>(devices_.size());
+  devices_.push_back(std::make_unique<Device>(std::move(description), index, std::move(starter)));
+  return devices_.back().get();
+}
+
+absl::StatusOr<Device*> DeviceTable::Find(absl::string_view name) const {
+  if (name.empty() && !devices_.empty()) return devices_[0].get();
+  for (const std::unique_ptr<Device>& device : devices_) {
+    if (name == device->name()) return device.get();
+    if (absl::StrCat(name, ":0") == device->name()) return device.get();
+  }
+  std::string known;
+  for (const std::unique_ptr<Device>& device : devices_) absl::StrAppend(&known, known.empty() ? "" : ", ", device->name());
+  return Error(absl::StatusCode::kInvalidArgument, "DEVICE_UNKNOWN",
+               absl::StrCat("device '", name, "' is not here; this daemon has: ", known),
+               {{"device", std::string(name)}});
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,67 @@
+// The devices of this daemon and their executors.
+#ifndef TESSERA_SERVER_DEVICE_DEVICE_TABLE_H_
+#define TESSERA_SERVER_DEVICE_DEVICE_TABLE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "runtime/executor/executor_client.h"
+
+namespace tessera::server {
+
+struct DeviceDescription {
+  std::string name;          // "cpu:0", "interpreter"
+  std::string target;        // of the compiler: "cpu", "interpreter"
+  std::string cpu_features;  // of CompileJob, for target "cpu"
+  std::string model;         // tunings belong to a model: the CPU's name
+  uint32_t threads = 0;
+};
+
+// Thread-safe.
+class Device {
+ public:
+  using Starter = std::function<absl::StatusOr<std::unique_ptr<runtime::ExecutorClient>>()>;
+
+  Device(DeviceDescription description, int index, Starter starter)
+      : description_(std::move(description)), index_(index), starter_(std::move(starter)) {}
+
+  const std::string& name() const { return description_.name; }
+  const DeviceDescription& description() const { return description_; }
+  int index() const { return index_; }  // from 0, below 32
+
+  // The executor if it has been started, else null. Does not block.
+  runtime::ExecutorClient* started() const { return executor_.load(std::memory_order_acquire); }
+  // Starts the executor if it is not; blocks until it answers. A failed start is tried again by the next caller.
+  absl::StatusOr<runtime::ExecutorClient*> Start();
+
+ private:
+  const DeviceDescription description_;
+  const int index_;
+  const Starter starter_;
+  std::mutex starting_;
+  std::unique_ptr<runtime::ExecutorClient> owned_;
+  std::atomic<runtime::ExecutorClient*> executor_{nullptr};
+};
+
+class DeviceTable {
+ public:
+  // The first device added is the default one.
+  Device* Add(DeviceDescription description, Device::Starter starter);
+
+  // "" is the default device; "cpu" is "cpu:0". INVALID_ARGUMENT lists what there is.
+  absl::StatusOr<Device*> Find(absl::string_view name) const;
+  const std::vector<std::unique_ptr<Device>>& all() const { return devices_; }
+
+ private:
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_DEVICE_DEVICE_TABLE_H_

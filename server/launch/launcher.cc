@@ -1,0 +1,527 @@
+#include "server/launch/launcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "server/launch/signature.h"
+#include "server/status/error_detail.h"
+#include "spdlog/spdlog.h"
+
+namespace tessera::server {
+namespace {
+
+// A launch is tried again after the module, the mappings and the variant were made ready, and once for each
+// configuration that does not fit the device; more means that what is made ready goes again at once.
+constexpr int kMaxTries = 40;
+constexpr size_t kMaxKernels = 16384;
+
+// One a thread: its vectors keep their memory from launch to launch.
+BoundLaunch* ThreadBoundLaunch() {
+  thread_local BoundLaunch bound;
+  bound.Clear();
+  return &bound;
+}
+
+// Why a configuration may be passed over: it outgrows a limit of the target.
+bool OutgrowsTarget(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
+}
+
+void AppendModuleAndKernel(const std::string& module, const std::string& kernel, std::string* key) {
+  key->assign(module);
+  *key += '/';
+  *key += kernel;
+}
+
+}  // namespace
+
+// A launch on its way to the executor.
+struct Launcher::Attempt {
+  const api::LaunchRequest* request = nullptr;
+  api::LaunchRequest copy;  // once it must wait
+  std::shared_ptr<Session> session;
+  Device* device = nullptr;
+  LaunchWait wait;
+  api::LaunchResponse* response = nullptr;
+  Done done;
+  CompileOutcome outcome = CompileOutcome::kHit;
+  double compile_seconds = 0;
+  int tries = 0;
+  // Set by TrySubmit for what it finds missing.
+  std::shared_ptr<KernelModel> kernel;
+  std::string key;
+  storage::CompileJob job;
+  absl::InlinedVector<std::shared_ptr<Region>, 8> regions;
+  int config_index = 0;       // counts from 1
+  bool config_is_ours = false;  // nobody asked for it: another one will do
+};
+
+namespace {
+
+// What a submitted launch holds until its result comes.
+struct InFlight {
+  std::shared_ptr<Session> session;
+  absl::InlinedVector<std::shared_ptr<Region>, 8> regions;
+  std::shared_ptr<Variant> variant;
+  api::LaunchResponse* response;
+  Launcher::Done done;
+};
+
+}  // namespace
+
+Launcher::Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules, CompileService* compiler,
+                   cache::CacheStore* store, const ConfigChoices* choices, TaskPool* pool, Timer* timer,
+                   Metrics* metrics, LauncherLimits limits)
+    : sessions_(sessions),
+      devices_(devices),
+      modules_(modules),
+      compiler_(compiler),
+      store_(store),
+      choices_(choices),
+      pool_(pool),
+      metrics_(metrics),
+      limits_(limits),
+      flights_(timer, "compiling the kernel") {}
+
+void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait, api::LaunchResponse* response, Done done) {
+  response->set_tag(request.tag());
+  if (!accepting_.load(std::memory_order_relaxed)) {
+    done(Error(absl::StatusCode::kUnavailable, "DRAINING", "the daemon is stopping and takes no more launches"));
+    return;
+  }
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Find(request.session());
+  if (!session.ok()) {
+    done(session.status());
+    return;
+  }
+  if (!(*session)->BeginLaunch()) {
+    done(Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_LAUNCHES",
+               absl::StrCat("the session has its limit of ", (*session)->launch_limit(), " launches in flight")));
+    return;
+  }
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
+  Attempt attempt;
+  attempt.request = &request;
+  attempt.session = *std::move(session);
+  attempt.wait = wait;
+  attempt.response = response;
+  attempt.done = std::move(done);
+  Missing missing = Missing::kNothing;
+  absl::Status status = TrySubmit(&attempt, &missing);
+  if (!status.ok()) {
+    Finish(&attempt, std::move(status));
+    return;
+  }
+  if (missing == Missing::kNothing) return;
+  auto kept = std::make_shared<Attempt>(std::move(attempt));
+  kept->copy = request;
+  kept->request = &kept->copy;
+  kept->wait.spin = absl::ZeroDuration();
+  MakeReady(std::move(kept), missing);
+}
+
+absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
+  const api::LaunchRequest& request = *attempt->request;
+  if (request.plan() != 0)
+    return Error(absl::StatusCode::kUnimplemented, "PLANS", "launch plans are not supported yet; send the launch in full");
+  ASSIGN_OR_RETURN(attempt->device, devices_->Find(request.device()));
+  std::shared_ptr<KernelModel> kernel = FindKernel(request.module(), request.kernel());
+  if (kernel == nullptr) {
+    std::shared_ptr<const Module> module = modules_->FindLoaded(request.module());
+    if (module == nullptr) {
+      *missing = Missing::kModule;
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(kernel, KernelOf(std::move(module), request.kernel()));
+  }
+  BoundLaunch* bound = ThreadBoundLaunch();
+  RETURN_IF_ERROR(BindArguments(request.arguments(), *kernel, attempt->session.get(), bound));
+  attempt->kernel = std::move(kernel);
+  ChosenConfig chosen;
+  RETURN_IF_ERROR(ChooseConfig(attempt, *bound, &chosen));
+  const ConfigChoice& choice = chosen.choice;
+  attempt->config_index = choice.index;
+  RETURN_IF_ERROR(CompleteAndSpecialise(*attempt->kernel, *attempt->device, choice, request.options(), bound));
+  uint32_t grid[3];
+  ASSIGN_OR_RETURN(bool runs, EvaluateGrid(request, attempt->kernel.get(), *bound, grid));
+  if (!runs) {
+    attempt->response->set_outcome("hit");
+    attempt->response->set_config(choice.index);
+    Finish(attempt, absl::OkStatus());
+    return absl::OkStatus();
+  }
+  std::shared_ptr<Variant> variant = attempt->kernel->FindVariant(bound->key);
+  if (variant == nullptr) {
+    attempt->key = bound->key;
+    attempt->job = MakeCompileJob(*attempt->kernel, *attempt->device, *bound);
+    *missing = Missing::kVariant;
+    return absl::OkStatus();
+  }
+  for (const std::shared_ptr<Region>& region : bound->regions)
+    if (!region->MappedOn(*attempt->device)) {
+      attempt->regions = bound->regions;
+      *missing = Missing::kMappings;
+      return absl::OkStatus();
+    }
+  return Submit(attempt, std::move(variant), grid, bound);
+}
+
+// In this order: given in full (by value or as arguments), forced by number, stored for the bucket, the first that fits.
+absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound, ChosenConfig* chosen) {
+  const KernelModel& kernel = *attempt->kernel;
+  const api::LaunchRequest& request = *attempt->request;
+  attempt->config_is_ours = false;
+  if (request.config_values_size() > 0) {
+    storage::TuneConfig config;
+    for (const api::NamedConstant& value : request.config_values()) {
+      storage::NamedConstant* named = config.add_values();
+      named->set_name(value.name());
+      ASSIGN_OR_RETURN(*named->mutable_value(), ToConstant(value.value()));
+    }
+    ASSIGN_OR_RETURN(KernelModel::Config modelled, kernel.ModelConfig(std::move(config)));
+    chosen->keep = std::make_shared<KernelModel::Config>(std::move(modelled));
+    chosen->choice = {0, chosen->keep.get()};
+    return absl::OkStatus();
+  }
+  int count = static_cast<int>(kernel.configs().size());
+  if (request.config() < 0 || request.config() > count)
+    return Error(absl::StatusCode::kInvalidArgument, "CONFIG_UNKNOWN",
+                 absl::StrCat("kernel ", kernel.name(), " has ", count, " configurations; there is no number ",
+                              request.config()));
+  if (request.config() > 0) {
+    chosen->choice = {request.config(), &kernel.configs()[request.config() - 1]};
+    return absl::OkStatus();
+  }
+  if (count == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(bool given_in_full, ConfigIsGivenInFull(kernel, bound));
+  if (given_in_full) return absl::OkStatus();
+  attempt->config_is_ours = true;
+  ConfigChoices::Choice stored = choices_->Find(kernel, TuningBucket(kernel, bound), *attempt->device);
+  if (stored.config != nullptr && kernel.Usable(stored.index, *attempt->device)) {
+    chosen->keep = std::move(stored.config);
+    chosen->choice = {stored.index, chosen->keep.get()};
+    return absl::OkStatus();
+  }
+  for (int i = 1; i <= count; ++i)
+    if (kernel.Usable(i, *attempt->device)) {
+      chosen->choice = {i, &kernel.configs()[i - 1]};
+      return absl::OkStatus();
+    }
+  return Error(absl::StatusCode::kFailedPrecondition, "NO_CONFIG_FITS",
+               absl::StrCat("none of the ", count, " configurations of ", kernel.name(), " fits ",
+                            attempt->device->name()));
+}
+
+absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant, const uint32_t grid[3],
+                              BoundLaunch* bound) {
+  runtime::ExecutorClient* executor = attempt->device->started();
+  if (executor == nullptr) return absl::InternalError("a variant is loaded on a device that was never started");
+  FillParams(*variant, bound);
+  api::LaunchResponse* response = attempt->response;
+  response->set_outcome(OutcomeName(attempt->outcome));
+  response->set_compile_seconds(attempt->compile_seconds);
+  response->set_config(attempt->config_index);
+  if (!variant->notes.empty() && !variant->notes_told.exchange(true))
+    for (const std::string& note : variant->notes) response->add_notes(note);
+  variant->launches.fetch_add(1, std::memory_order_relaxed);
+  variant->last_use.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+
+  runtime::LaunchCommand command;
+  command.kernel = variant->id;
+  for (int i = 0; i < 3; ++i) command.grid[i] = grid[i];
+  command.params = bound->params.data();
+  command.num_params = static_cast<uint32_t>(bound->params.size());
+  // Owned by the callback, which the executor runs exactly once.
+  auto* launch = new InFlight{std::move(attempt->session), std::move(bound->regions), std::move(variant), response,
+                              std::move(attempt->done)};
+  bound->regions.clear();
+  metrics_->launches_in_flight->Increment();
+  executor->Submit(command, attempt->wait.spin, [this, launch](runtime::LaunchResult result) {
+    std::unique_ptr<InFlight> owned(launch);
+    metrics_->launches_in_flight->Decrement();
+    owned->response->set_queue_seconds(result.queue_seconds);
+    owned->response->set_kernel_seconds(result.kernel_seconds);
+    if (!result.printed.empty()) owned->response->set_printed(std::move(result.printed));
+    if (result.status.ok()) {
+      metrics_->launch_queue_seconds->Observe(result.queue_seconds);
+      metrics_->launch_seconds->Observe(result.kernel_seconds);
+    }
+    // Regions and the variant go before the answer: a client that has its answer may rely on it.
+    owned->regions.clear();
+    owned->variant.reset();
+    End(owned->session.get(), result.status);
+    owned->done(std::move(result.status));
+  });
+  return absl::OkStatus();
+}
+
+void Launcher::End(Session* session, const absl::Status& status) {
+  session->EndLaunch();
+  launches_.fetch_add(1, std::memory_order_relaxed);
+  if (status.ok()) {
+    metrics_->launch_ok->Increment();
+  } else {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    metrics_->launch_failed->Increment();
+  }
+  in_flight_.fetch_sub(1, std::memory_order_release);
+}
+
+void Launcher::Finish(Attempt* attempt, absl::Status status) {
+  End(attempt->session.get(), status);
+  Done done = std::move(attempt->done);
+  done(std::move(status));
+}
+
+void Launcher::MakeReady(std::shared_ptr<Attempt> attempt, Missing missing) {
+  if (++attempt->tries > kMaxTries) {
+    Finish(attempt.get(), absl::InternalError("the launch could not be made ready"));
+    return;
+  }
+  switch (missing) {
+    case Missing::kNothing:
+      return;
+    case Missing::kModule:
+      modules_->Load(attempt->request->module(), attempt->wait.timeout,
+                     [this, attempt](absl::StatusOr<std::shared_ptr<const Module>> module) {
+                       absl::Status status = module.status();
+                       if (status.ok()) status = KernelOf(*std::move(module), attempt->request->kernel()).status();
+                       status.ok() ? TryAgain(attempt) : Finish(attempt.get(), status);
+                     });
+      return;
+    case Missing::kMappings:
+      pool_->Run([this, attempt] {
+        absl::Status status;
+        for (const std::shared_ptr<Region>& region : attempt->regions)
+          if (status.ok()) status = region->EnsureMapped(attempt->device);
+        attempt->regions.clear();
+        status.ok() ? TryAgain(attempt) : Finish(attempt.get(), status);
+      });
+      return;
+    case Missing::kVariant:
+      EnsureVariant(attempt->kernel, attempt->device, attempt->key, attempt->job, attempt->wait.timeout,
+                    [this, attempt](absl::StatusOr<LoadedVariant> loaded) {
+                      if (loaded.ok()) {
+                        attempt->outcome = std::max(attempt->outcome, loaded->outcome);
+                        attempt->compile_seconds += loaded->compile_seconds;
+                        if (loaded->outcome == CompileOutcome::kCompiled && serving_.load(std::memory_order_relaxed))
+                          metrics_->CountJitDuringServing(attempt->kernel->name());
+                        TryAgain(attempt);
+                      } else if (attempt->config_is_ours && OutgrowsTarget(loaded.status())) {
+                        spdlog::info("configuration {} of {} does not fit {}: {}", attempt->config_index,
+                                     attempt->kernel->name(), attempt->device->name(), loaded.status().ToString());
+                        attempt->kernel->MarkUnusable(attempt->config_index, *attempt->device);
+                        TryAgain(attempt);
+                      } else {
+                        Finish(attempt.get(), loaded.status());
+                      }
+                    });
+      return;
+  }
+}
+
+void Launcher::TryAgain(const std::shared_ptr<Attempt>& attempt) {
+  Missing missing = Missing::kNothing;
+  absl::Status status = TrySubmit(attempt.get(), &missing);
+  if (!status.ok())
+    Finish(attempt.get(), std::move(status));
+  else if (missing != Missing::kNothing)
+    MakeReady(attempt, missing);
+}
+
+std::shared_ptr<KernelModel> Launcher::FindKernel(const std::string& module, const std::string& kernel) const {
+  thread_local std::string key;
+  AppendModuleAndKernel(module, kernel, &key);
+  absl::ReaderMutexLock lock(&mutex_);
+  auto found = kernels_.find(key);
+  return found == kernels_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(std::shared_ptr<const Module> module,
+                                                                const std::string& kernel) {
+  std::string key;
+  AppendModuleAndKernel(module->id, kernel, &key);
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    auto found = kernels_.find(key);
+    if (found != kernels_.end()) return found->second;
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<KernelModel> model, KernelModel::Create(std::move(module), kernel));
+  std::shared_ptr<KernelModel> dropped;
+  absl::MutexLock lock(&mutex_);
+  if (kernels_.size() >= kMaxKernels) {
+    dropped = std::move(kernels_.begin()->second);
+    kernels_.erase(kernels_.begin());
+  }
+  return kernels_.emplace(key, std::move(model)).first->second;
+}
+
+void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device, const std::string& key,
+                             const storage::CompileJob& job, absl::Duration timeout,
+                             std::function<void(absl::StatusOr<LoadedVariant>)> done) {
+  std::string flight = absl::StrCat(kernel->id(), "/", key);
+  bool lead = flights_.Join(flight, timeout, [done](const absl::StatusOr<LoadedVariant>& loaded, bool led) {
+    if (!loaded.ok()) {
+      done(loaded.status());
+      return;
+    }
+    LoadedVariant mine = *loaded;
+    if (!led && mine.outcome == CompileOutcome::kCompiled) mine.outcome = CompileOutcome::kCoalesced;
+    done(std::move(mine));
+  });
+  if (!lead) return;
+  // Somebody may have finished it between our look-up and now.
+  if (std::shared_ptr<Variant> there = kernel->FindVariant(key)) {
+    LoadedVariant loaded;
+    loaded.variant = std::move(there);
+    flights_.Finish(flight, loaded);
+    return;
+  }
+  compiler_->GetOrCompile(job, kernel->description().closure(), absl::InfiniteDuration(),
+                          [this, flight, kernel, device, key](absl::StatusOr<CompiledArtifact> compiled) {
+                            if (!compiled.ok()) {
+                              flights_.Finish(flight, compiled.status());
+                              return;
+                            }
+                            pool_->Run([this, flight, kernel, device, key, compiled = *std::move(compiled)] {
+                              LoadVariant(flight, kernel, device, key, compiled);
+                            });
+                          });
+}
+
+void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel, Device* device,
+                           const std::string& key, const CompiledArtifact& compiled) {
+  absl::StatusOr<runtime::ExecutorClient*> executor = device->Start();
+  if (!executor.ok()) {
+    flights_.Finish(flight, executor.status());
+    return;
+  }
+  uint64_t id = next_kernel_id_.fetch_add(1, std::memory_order_relaxed);
+  absl::Status loaded_on_device = (*executor)->LoadKernel(id, *compiled.artifact);
+  if (!loaded_on_device.ok()) {
+    flights_.Finish(flight, absl::Status(loaded_on_device.code(),
+                                         absl::StrCat("loading ", kernel->name(), " on ", device->name(), ": ",
+                                                      loaded_on_device.message())));
+    return;
+  }
+  LoadedVariant loaded;
+  loaded.variant = std::make_shared<Variant>(id, compiled.key, compiled.artifact->metadata(), *executor, pool_);
+  loaded.variant->last_use = launches_.load(std::memory_order_relaxed);
+  loaded.outcome = compiled.outcome;
+  loaded.compile_seconds = compiled.compile_seconds;
+  loaded.artifact = compiled.artifact;
+  kernel->AddVariant(key, loaded.variant);
+  metrics_->kernel_variants->Set(++variant_count_);
+  if (variant_count_.load() > limits_.variants) TrimVariants();
+  flights_.Finish(flight, loaded);
+}
+
+void Launcher::TrimVariants() {
+  std::vector<uint64_t> uses;
+  std::vector<std::shared_ptr<KernelModel>> kernels;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [key, kernel] : kernels_) kernels.push_back(kernel);
+  }
+  for (const auto& kernel : kernels)
+    kernel->ForEachVariant([&](Variant& variant) { uses.push_back(variant.last_use.load(std::memory_order_relaxed)); });
+  if (uses.empty()) return;
+  FlushUsage();
+  // An eighth at a time, so that this is rare.
+  size_t drop = std::max<size_t>(uses.size() / 8, 1);
+  std::nth_element(uses.begin(), uses.begin() + drop, uses.end());
+  int dropped = 0;
+  for (const auto& kernel : kernels) dropped += kernel->DropVariantsUnusedSince(uses[drop]);
+  metrics_->kernel_variants->Set(variant_count_ -= dropped);
+  spdlog::info("unloaded {} kernel variants unused longest", dropped);
+}
+
+void Launcher::FlushUsage() {
+  std::vector<std::shared_ptr<KernelModel>> kernels;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [key, kernel] : kernels_) kernels.push_back(kernel);
+  }
+  int64_t now = absl::ToUnixSeconds(absl::Now());
+  for (const auto& kernel : kernels)
+    kernel->ForEachVariant([&](Variant& variant) {
+      uint64_t launches = variant.launches.exchange(0, std::memory_order_relaxed);
+      if (launches > 0) store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
+    });
+}
+
+absl::StatusOr<Launcher::Inspection> Launcher::Inspect(const api::LaunchRequest& request) {
+  Inspection inspection;
+  ASSIGN_OR_RETURN(inspection.device, devices_->Find(request.device()));
+  std::shared_ptr<const Module> module = modules_->FindLoaded(request.module());
+  if (module == nullptr)
+    return Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN", absl::StrCat("module ", request.module(), " is not loaded"));
+  ASSIGN_OR_RETURN(inspection.kernel, KernelOf(std::move(module), request.kernel()));
+  ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request.session()));
+  BoundLaunch* bound = ThreadBoundLaunch();
+  RETURN_IF_ERROR(BindArguments(request.arguments(), *inspection.kernel, session.get(), bound));
+  inspection.bucket = TuningBucket(*inspection.kernel, *bound);
+  bound->regions.clear();
+  return inspection;
+}
+
+void Launcher::Compile(const api::CompileRequest& request, absl::Duration timeout, CompileDone done) {
+  modules_->Load(request.module(), timeout,
+                 [this, request, timeout, done](absl::StatusOr<std::shared_ptr<const Module>> module) {
+                   if (module.ok())
+                     CompileKnown(*std::move(module), request, timeout, done);
+                   else
+                     done(module.status());
+                 });
+}
+
+void Launcher::CompileKnown(std::shared_ptr<const Module> module, const api::CompileRequest& request,
+                            absl::Duration timeout, CompileDone done) {
+  BoundLaunch bound;
+  std::shared_ptr<KernelModel> kernel;
+  Device* device = nullptr;
+  absl::Status bad = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(device, devices_->Find(request.device()));
+    ASSIGN_OR_RETURN(kernel, KernelOf(module, request.kernel()));
+    return BindSignature(request, *kernel, *device, &bound);
+  }();
+  if (!bad.ok()) {
+    done(bad);
+    return;
+  }
+  storage::CompileJob job = MakeCompileJob(*kernel, *device, bound);
+  if (request.emit_size() > 0) {
+    *job.mutable_emit() = request.emit();
+    compiler_->CompileUncached(job, [done](absl::StatusOr<CompiledArtifact> compiled) {
+      if (!compiled.ok()) {
+        done(compiled.status());
+        return;
+      }
+      CompiledVariant variant;
+      variant.outcome = compiled->outcome;
+      variant.compile_seconds = compiled->compile_seconds;
+      variant.stages.insert(compiled->artifact->stages().begin(), compiled->artifact->stages().end());
+      variant.notes.assign(compiled->artifact->metadata().notes().begin(), compiled->artifact->metadata().notes().end());
+      done(std::move(variant));
+    });
+    return;
+  }
+  EnsureVariant(kernel, device, bound.key, job, timeout, [done](absl::StatusOr<LoadedVariant> loaded) {
+    if (!loaded.ok()) {
+      done(loaded.status());
+      return;
+    }
+    CompiledVariant variant;
+    variant.outcome = loaded->outcome;
+    variant.compile_seconds = loaded->compile_seconds;
+    variant.key_hex = loaded->variant->key.hex();
+    variant.notes = loaded->variant->notes;
+    done(std::move(variant));
+  });
+}
+
+}  // namespace tessera::server

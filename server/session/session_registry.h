@@ -1,0 +1,137 @@
+// Sessions and their regions.
+#ifndef TESSERA_SERVER_SESSION_SESSION_REGISTRY_H_
+#define TESSERA_SERVER_SESSION_SESSION_REGISTRY_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/session/region.h"
+#include "server/session/unique_fd.h"
+#include "server/telemetry/metrics.h"
+
+namespace tessera::server {
+
+struct SessionLimits {
+  uint32_t sessions = 1024;
+  uint32_t regions = 4096;          // a session
+  uint64_t bytes = 0;               // of all regions of a session; 0: no limit
+  uint32_t launches_in_flight = 1024;  // a session
+  absl::Duration lease = absl::Seconds(60);
+};
+
+// Who is at the other end of the descriptor socket.
+struct Peer {
+  pid_t pid = 0;
+  uid_t uid = 0;
+};
+
+// Thread-safe.
+class Session {
+ public:
+  Session(std::string token, std::string client_name, std::optional<Peer> peer, const SessionLimits& limits)
+      : token_(std::move(token)), client_name_(std::move(client_name)), peer_(peer), limits_(limits) {}
+
+  const std::string& token() const { return token_; }
+  const std::string& client_name() const { return client_name_; }
+  const std::optional<Peer>& peer() const { return peer_; }
+
+  // RESOURCE_EXHAUSTED at the session's limits, UNAVAILABLE after Close.
+  absl::Status AddRegion(std::shared_ptr<Region> region);
+  // Whether `bytes` more would still be allowed; to refuse before memory is made.
+  absl::Status CheckRoomFor(uint64_t bytes) const;
+  // NOT_FOUND: never was, was released, or belongs to another session.
+  absl::StatusOr<std::shared_ptr<Region>> FindRegion(uint64_t id) const;
+  // For the launch path: null if it is not here.
+  std::shared_ptr<Region> FindRegionOrNull(uint64_t id) const;
+  absl::Status ReleaseRegion(uint64_t id);
+  std::vector<std::shared_ptr<Region>> Regions() const;
+
+  // Descriptors received and not imported yet.
+  absl::StatusOr<uint64_t> AddTicket(UniqueFd fd);
+  absl::StatusOr<UniqueFd> TakeTicket(uint64_t ticket);
+
+  // False at the limit of launches in flight. Each true wants an EndLaunch.
+  bool BeginLaunch() {
+    if (launches_.fetch_add(1, std::memory_order_relaxed) < limits_.launches_in_flight) return true;
+    launches_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  void EndLaunch() { launches_.fetch_sub(1, std::memory_order_relaxed); }
+  uint32_t launch_limit() const { return limits_.launches_in_flight; }
+
+  // Drops all regions and tickets; launches in flight keep what they use.
+  void Close();
+
+ private:
+  friend class SessionRegistry;
+  absl::Status CheckRoomLocked(uint64_t bytes) const;
+
+  const std::string token_, client_name_;
+  const std::optional<Peer> peer_;  // absent: opened over gRPC, lives by its lease
+  const SessionLimits limits_;
+  std::atomic<uint32_t> launches_{0};
+  std::atomic<int64_t> renewed_ns_{0};  // monotonic; of leased sessions
+
+  mutable absl::Mutex mutex_;
+  bool closed_ = false;
+  uint64_t bytes_ = 0, next_ticket_ = 1;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Region>> regions_;
+  absl::flat_hash_map<uint64_t, UniqueFd> tickets_;
+};
+
+// Thread-safe.
+class SessionRegistry {
+ public:
+  using Clock = std::function<std::chrono::nanoseconds()>;  // monotonic
+
+  // `pool` and `metrics` must outlive this object and all regions.
+  SessionRegistry(SessionLimits limits, TaskPool* pool, Metrics* metrics, Clock clock = nullptr);
+
+  // With a `peer` the session lives until Close; without one it lives by its lease.
+  absl::StatusOr<std::shared_ptr<Session>> Open(std::string client_name, std::optional<Peer> peer);
+  // UNAUTHENTICATED: no such session, or it has ended. Counts as use, so it renews a lease.
+  absl::StatusOr<std::shared_ptr<Session>> Find(absl::string_view token) const;
+  void Close(absl::string_view token);
+  // Ends sessions whose lease has run out; returns how many.
+  int ExpireLeases();
+  void CloseAll();
+
+  // A region with a new id; its bytes count in the metrics until it goes.
+  std::shared_ptr<Region> MakeRegion(RegionDescription description, UniqueFd fd);
+
+  const SessionLimits& limits() const { return limits_; }
+  uint32_t sessions() const;
+  uint32_t regions() const { return regions_.load(std::memory_order_relaxed); }
+  uint64_t mapped_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  std::chrono::nanoseconds Now() const;
+
+  const SessionLimits limits_;
+  TaskPool* const pool_;
+  Metrics* const metrics_;
+  const Clock clock_;
+  std::atomic<uint64_t> next_region_{1};
+  std::atomic<uint32_t> regions_{0};
+  std::atomic<uint64_t> mapped_bytes_{0};
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> sessions_;
+};
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_SESSION_SESSION_REGISTRY_H_
