@@ -36,6 +36,8 @@ constexpr size_t kMaxBacklog = 1 << 16;
 constexpr absl::Duration kStartLimit = absl::Seconds(10);  // from exec to the first answer, on a loaded machine
 constexpr absl::Duration kCallLimit = absl::Seconds(60);   // linking the largest kernels takes a few seconds
 constexpr size_t kRestoreWindow = 32;  // requests unanswered while a new executor gets regions and kernels back
+constexpr uint64_t kAttachId = 0;       // of requests that no caller waits for; calls count from 1
+constexpr uint64_t kRestoreId = ~uint64_t{0};
 constexpr absl::Duration kLongestBackoff = absl::Seconds(5);
 
 absl::Status Barred(uint64_t kernel) {
@@ -237,7 +239,7 @@ absl::StatusOr<std::shared_ptr<SupervisedExecutor::Life>> SupervisedExecutor::St
 // (its owner truncated it) is left out: launches on it fail, the others go on.
 absl::Status SupervisedExecutor::Restore(Life* life) {
   size_t unanswered = 1;
-  RETURN_IF_ERROR(life->process->SendAttach(0));
+  RETURN_IF_ERROR(life->process->SendAttach(kAttachId));
   RETURN_IF_ERROR(AwaitAnswers(life, 0, &unanswered));
   std::vector<std::shared_ptr<KeptRegion>> regions;
   std::vector<std::shared_ptr<KeptKernel>> kernels;
@@ -273,7 +275,7 @@ absl::Status SupervisedExecutor::AwaitAnswers(Life* life, size_t most_left, size
     const int timeout_ms = static_cast<int>((deadline - now) / 1000000) + 1;
     if (!life->process->Poll(timeout_ms, -1, &responses)) return absl::UnavailableError("ended");
     for (const worker::ExecutorResponse& response : responses) {
-      if (response.id() == 0 && response.code() != 0) {
+      if (response.id() == kAttachId && response.code() != 0) {
         life->process->Kill(absl::StrCat("it did not attach: ", response.message()));
         return absl::UnavailableError("not attached");
       }
@@ -640,6 +642,7 @@ absl::Status SupervisedExecutor::MapRegion(uint64_t region, int fd, uint64_t off
   auto kept = std::make_shared<KeptRegion>();
   kept->fd = UniqueFd::Duplicate(fd);
   if (!kept->fd.open()) return SystemStatus(errno, "keeping the descriptor of a region");
+  kept->request.set_id(kRestoreId);
   worker::MapRegion* map = kept->request.mutable_map_region();
   map->set_region(region);
   map->set_offset(offset);
@@ -651,6 +654,7 @@ absl::Status SupervisedExecutor::MapRegion(uint64_t region, int fd, uint64_t off
 absl::Status SupervisedExecutor::LoadKernel(uint64_t kernel, const storage::Artifact& artifact) {
   if (kernel == 0) return absl::InvalidArgumentError("0 names no kernel");
   auto kept = std::make_shared<KeptKernel>();
+  kept->request.set_id(kRestoreId);
   worker::LoadKernel* load = kept->request.mutable_load_kernel();
   load->set_kernel(kernel);
   *load->mutable_artifact() = artifact;

@@ -24,9 +24,10 @@ constexpr uint64_t kWakeUpNs = 100000000;  // a sleeper looks around ten times a
 
 // Values of Header::consumer_state.
 enum ConsumerState : uint32_t {
-  kAwake = 0,     // will look at the ring before it sleeps
+  kAwake = 0,     // reads, and will look at the ring again before it sleeps
   kSleeping = 1,  // must be woken
-  kPolled = 2,    // the usual reader sleeps, another one polls: no wake-up wanted
+  kPolled = 2,    // a second reader polls in its place: no wake-up wanted
+  kDozing = 3,    // polls, about to sleep: no wake-up needed, and a second reader may take its place
 };
 
 // Stands before each record, at a multiple of 8.
@@ -176,15 +177,20 @@ absl::StatusOr<bool> RingConsumer::TryRead(std::string* record) {
 
 void RingConsumer::Wait(uint64_t poll_ns, const std::atomic<bool>& stop) {
   std::atomic<uint32_t>& state = memory_->header()->consumer_state;
-  if (PollFor(poll_ns, [&] { return Readable() || stop.load(std::memory_order_relaxed); })) return;
-  state.store(kSleeping, std::memory_order_seq_cst);
-  uint32_t seen = kSleeping;
-  if (!Readable() && !stop.load(std::memory_order_seq_cst)) {
-    FutexWait(&state, kSleeping, kWakeUpNs);
-    seen = state.load(std::memory_order_seq_cst);
+  state.store(kDozing, std::memory_order_seq_cst);
+  PollFor(poll_ns, [&] {
+    return Readable() || stop.load(std::memory_order_relaxed) || state.load(std::memory_order_relaxed) != kDozing;
+  });
+  uint32_t seen = kDozing;
+  if (!Readable() && state.compare_exchange_strong(seen, kSleeping, std::memory_order_seq_cst)) {
+    seen = kSleeping;
+    if (!Readable() && !stop.load(std::memory_order_seq_cst)) {
+      FutexWait(&state, kSleeping, kWakeUpNs);
+      seen = state.load(std::memory_order_seq_cst);
+    }
   }
   for (;;) {
-    // kPolled: the other reader has the ring and hands it back by kSleeping or kAwake.
+    // kPolled: the second reader has the ring and hands it back by kSleeping or kAwake.
     if (seen == kPolled && !stop.load(std::memory_order_seq_cst)) {
       FutexWait(&state, kPolled, kWakeUpNs);
       seen = state.load(std::memory_order_seq_cst);
@@ -201,8 +207,9 @@ void RingConsumer::Interrupt() {
 }
 
 bool RingConsumer::BeginPolling() {
-  uint32_t expected = kSleeping;
-  return memory_->header()->consumer_state.compare_exchange_strong(expected, kPolled, std::memory_order_seq_cst);
+  std::atomic<uint32_t>& state = memory_->header()->consumer_state;
+  uint32_t seen = state.load(std::memory_order_relaxed);
+  return (seen == kSleeping || seen == kDozing) && state.compare_exchange_strong(seen, kPolled, std::memory_order_seq_cst);
 }
 
 void RingConsumer::EndPolling(bool wake) {

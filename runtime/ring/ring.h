@@ -94,7 +94,7 @@ class RingConsumer {
   // Wakes the thread in Wait.
   void Interrupt();
 
-  // A second thread may read in place of one that sleeps in Wait, which then goes on sleeping: no system call, no
+  // A second thread may read in place of one that is in Wait and found nothing, which then sleeps on: no system call, no
   // switch. True: it does, until EndPolling. The two threads need a lock of their own around TryRead all the same.
   bool BeginPolling();
   // `wake`: the sleeping thread has work to do even if the ring is empty.
