@@ -11,6 +11,7 @@
 
 #include "cache/store/cache_store.h"
 #include "cache/store/conformance/temporary_directory.h"
+#include "cache/store/conformance/test_records.h"
 #include "gtest/gtest.h"
 
 namespace tessera::cache {
@@ -36,10 +37,6 @@ class StoreConformanceTest : public ::testing::TestWithParam<StoreUnderTest> {
   TemporaryDirectory directory_;
   std::unique_ptr<CacheStore> store_;
 };
-
-// A key and a record that belongs to it; different names, different keys.
-CompileKey TestKey(const std::string& name);
-storage::ArtifactRecord TestArtifact(const std::string& name, size_t code_bytes = 100);
 
 }  // namespace tessera::cache
 

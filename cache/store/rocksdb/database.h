@@ -1,0 +1,88 @@
+// Opens and closes the RocksDB database of a cache directory: schema, migration, set-aside, salvage.
+//
+//   <directory>/lock             held by the store (directory_lock.h)
+//   <directory>/db.v1/           the database, by the version of its schema
+//   <directory>/salvage          a note: the database has unreadable places; the next open copies what can be read
+//   <directory>/db.v1.partial/   what is being copied out of a damaged database
+//   <directory>/db.v1.salvaged/  the finished copy, on its way to become db.v1
+//   <directory>/db.v1.damaged-*  set aside; the newest three are kept
+#ifndef TESSERA_CACHE_STORE_ROCKSDB_DATABASE_H_
+#define TESSERA_CACHE_STORE_ROCKSDB_DATABASE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cache/family/family.h"
+#include "cache/store/rocksdb/migrations.h"
+#include "rocksdb/db.h"
+
+namespace tessera::cache {
+
+struct DatabaseOptions {
+  uint64_t block_cache_bytes = 32 << 20;
+  std::string compiler_build;
+  std::function<void(absl::string_view)> note;
+  // A flush or compaction failed: RocksDB takes no more writes. Called on its threads; may not call the database.
+  std::function<void(const rocksdb::Status&)> on_background_error;
+  rocksdb::Env* env = nullptr;  // nullptr: the default. Must outlive the database.
+  Schema schema = CurrentSchema();
+};
+
+// Thread-safe once open.
+class Database {
+ public:
+  // Opens the database below `directory`, which exists and is locked by the caller; creates one if there is none.
+  // What does not open is set aside, what can be read of it is copied into a fresh one, and `note` tells.
+  //
+  // FAILED_PRECONDITION: a newer schema; nothing was touched. RESOURCE_EXHAUSTED, UNAVAILABLE: the disk is full or
+  // fails; nothing was set aside.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& directory, const DatabaseOptions& options);
+
+  // For a file system that cannot be written: what is stored there can still be looked up.
+  static absl::StatusOr<std::unique_ptr<Database>> OpenReadOnly(const std::string& directory,
+                                                                const DatabaseOptions& options);
+
+  // Writes large write-ahead logs out into tables first, so that the next open is quick.
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  rocksdb::DB* db() const { return db_.get(); }
+  rocksdb::ColumnFamilyHandle* handle(const Family& family) const { return handles_.at(family.name); }
+
+  // Has the next Open copy what can be read into a fresh database.
+  void RequestSalvage(absl::string_view why);
+
+ private:
+  Database(std::string directory, DatabaseOptions options) : directory_(std::move(directory)), options_(options) {}
+
+  enum class Mode { kCreate, kReadWrite, kReadOnly, kBestEffort };
+  static absl::StatusOr<std::unique_ptr<Database>> OpenAt(const std::string& directory, const std::string& path,
+                                                          const DatabaseOptions& options, Mode mode);
+  static absl::StatusOr<std::unique_ptr<Database>> OpenFresh(const std::string& directory, const std::string& path,
+                                                             const DatabaseOptions& options);
+  static absl::StatusOr<std::unique_ptr<Database>> OpenMigrated(const std::string& directory, uint32_t found,
+                                                                const DatabaseOptions& options);
+  // Copies what can be read of the database at `path` into a fresh one and puts that in its place.
+  static absl::StatusOr<std::unique_ptr<Database>> Salvage(const std::string& directory, const std::string& path,
+                                                           absl::string_view why, const DatabaseOptions& options);
+  absl::Status CheckSchema();
+  absl::Status WriteSchema(uint32_t version);
+  absl::Status CopyReadableTo(Database* fresh);
+
+  const std::string directory_;
+  const DatabaseOptions options_;
+  bool writable_ = true;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>> handles_;
+};
+
+}  // namespace tessera::cache
+
+#endif  // TESSERA_CACHE_STORE_ROCKSDB_DATABASE_H_

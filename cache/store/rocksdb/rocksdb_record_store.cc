@@ -1,0 +1,428 @@
+#include "cache/store/rocksdb/rocksdb_record_store.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "cache/family/quarantine/quarantine_family.h"
+#include "cache/family/quarantine/quarantine_key.h"
+#include "cache/key/canonical_text.h"
+#include "cache/store/rocksdb/rocksdb_status.h"
+#include "cache/store/rocksdb/stored_value.h"
+#include "cache/store/rocksdb/tolerant_scan.h"
+#include "rocksdb/write_batch.h"
+
+namespace tessera::cache {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kQuarantinedEntries = 64;
+constexpr size_t kQuarantinedBytes = 64 << 10;
+// Below it entries are counted one by one, above it RocksDB's estimate will do.
+constexpr uint64_t kCountedEntries = 2000;
+
+rocksdb::Slice Slice(absl::string_view bytes) { return rocksdb::Slice(bytes.data(), bytes.size()); }
+absl::string_view View(const rocksdb::Slice& slice) { return absl::string_view(slice.data(), slice.size()); }
+
+std::string EntryName(const Family& family, absl::string_view key) {
+  return absl::StrCat(family.name, " ", absl::BytesToHexString(key));
+}
+
+rocksdb::WriteOptions Durable(bool durable) {
+  rocksdb::WriteOptions options;
+  options.sync = durable;
+  return options;
+}
+
+absl::Status PrepareDirectory(const std::string& path) {
+  if (path.empty()) return absl::InvalidArgumentError("the cache needs a directory");
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat("the cache directory ", path, " is no directory"));
+  }
+  const bool is_new = fs::create_directories(path, error);
+  if (error) return absl::UnavailableError(absl::StrCat("creating ", path, ": ", error.message()));
+  // Kernels' source is nobody else's to read.
+  if (is_new && chmod(path.c_str(), 0700) != 0) return absl::UnavailableError("changing the mode of " + path);
+  return absl::OkStatus();
+}
+
+uint64_t BytesOnDisk(const std::string& path) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  fs::recursive_directory_iterator it(path, error);
+  while (!error && it != fs::recursive_directory_iterator()) {
+    std::error_code gone;  // files come and go while we look
+    const uint64_t size = it->is_regular_file(gone) ? it->file_size(gone) : 0;
+    if (!gone) bytes += size;
+    it.increment(error);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+RocksdbRecordStore::RocksdbRecordStore(std::string path, const RocksdbStoreOptions& options)
+    : path_(std::move(path)), options_(options), in_memory_(options.degraded_bytes) {}
+
+absl::StatusOr<std::unique_ptr<RocksdbRecordStore>> RocksdbRecordStore::Open(absl::string_view path,
+                                                                             const RocksdbStoreOptions& options,
+                                                                             rocksdb::Env* env,
+                                                                             const Schema& schema) {
+  std::unique_ptr<RocksdbRecordStore> store(new RocksdbRecordStore(std::string(path), options));
+  DatabaseOptions database_options;
+  database_options.block_cache_bytes = options.block_cache_bytes;
+  database_options.compiler_build = options.compiler_build;
+  database_options.note = options.note;
+  database_options.env = env;
+  database_options.schema = schema;
+  database_options.on_background_error = [raw = store.get()](const rocksdb::Status& error) {
+    absl::MutexLock lock(&raw->state_mutex_);
+    raw->background_error_ = true;
+    raw->Degrade(absl::StrCat("memory only: ", error.ToString()));
+  };
+  const auto open = [&]() -> absl::Status {
+    RETURN_IF_ERROR(PrepareDirectory(store->path_));
+    ASSIGN_OR_RETURN(store->lock_, DirectoryLock::Take(store->path_));
+    ASSIGN_OR_RETURN(store->database_, Database::Open(store->path_, database_options));
+    return absl::OkStatus();
+  };
+  const absl::Status opened = open();
+  // A second daemon, a newer schema, a wrong argument: for the operator to decide.
+  if (opened.code() == absl::StatusCode::kFailedPrecondition ||
+      opened.code() == absl::StatusCode::kInvalidArgument) {
+    return opened;
+  }
+  if (!opened.ok()) {
+    absl::StatusOr<std::unique_ptr<Database>> readable = Database::OpenReadOnly(store->path_, database_options);
+    if (readable.ok()) store->database_ = *std::move(readable);
+    absl::MutexLock lock(&store->state_mutex_);
+    store->Degrade(absl::StrCat(readable.ok() ? "read only, new entries in memory: " : "memory only: ",
+                                opened.message()));
+  }
+  store->maintenance_ = std::thread([raw = store.get()] { raw->RunMaintenance(); });
+  return store;
+}
+
+RocksdbRecordStore::~RocksdbRecordStore() {
+  if (maintenance_.joinable()) {
+    {
+      absl::MutexLock lock(&stop_mutex_);
+      stop_ = true;
+      stop_changed_.SignalAll();
+    }
+    maintenance_.join();
+  }
+  Maintain();
+  database_.reset();  // before the directory is free for others
+}
+
+void RocksdbRecordStore::RunMaintenance() {
+  while (true) {
+    {
+      absl::MutexLock lock(&stop_mutex_);
+      const absl::Time next = absl::Now() + options_.maintenance_interval;
+      while (!stop_ && !stop_changed_.WaitWithDeadline(&stop_mutex_, next)) {
+      }
+      if (stop_) return;
+    }
+    Maintain();
+  }
+}
+
+void RocksdbRecordStore::Maintain() {
+  FlushUsage();
+  WriteBackWhatIsInMemory();
+  read_error_noted_ = false;
+}
+
+absl::Mutex& RocksdbRecordStore::WriterOf(const Family& family, absl::string_view key) {
+  return writers_[std::hash<std::string>()(absl::StrCat(family.name, key)) % kWriters];
+}
+
+void RocksdbRecordStore::Note(absl::string_view sentence) const {
+  if (options_.note) options_.note(sentence);
+}
+
+absl::StatusOr<MissReason> RocksdbRecordStore::Load(const Family& family, absl::string_view key, ParseFn parse) {
+  if (degraded_.load(std::memory_order_acquire)) {
+    const EntryMap::Payload payload = in_memory_.Find(family, key);
+    if (payload != nullptr) {
+      const MissReason reason = parse(*payload);
+      if (reason != MissReason::kDamaged) return reason;
+      in_memory_.EraseIfSame(family, key, payload);
+    }
+  }
+  if (database_ == nullptr) return MissReason::kAbsent;
+  rocksdb::PinnableSlice value;
+  const rocksdb::Status status =
+      database_->db()->Get(rocksdb::ReadOptions(), database_->handle(family), Slice(key), &value);
+  if (status.IsNotFound()) return MissReason::kAbsent;
+  if (status.ok()) {
+    DecodedValue decoded = DecodeValue(family, key, View(value));
+    if (decoded.reason == MissReason::kFound) decoded.reason = parse(decoded.payload);
+    if (decoded.reason == MissReason::kDamaged) {
+      const std::string bytes = value.ToString();
+      Quarantine(family, key, &bytes, decoded.fault.empty() ? "it is no record of its family" : decoded.fault);
+    }
+    return decoded.reason;
+  }
+  if (status.IsCorruption()) {
+    Quarantine(family, key, nullptr, status.ToString());
+    return MissReason::kDamaged;
+  }
+  // The disk or the directory fails. For the caller this is a damaged entry, to be rebuilt; but it may come back.
+  CountDamaged();
+  if (!read_error_noted_.exchange(true)) {
+    Note(FromRocksdb(status, absl::StrCat("reading ", EntryName(family, key))).message());
+  }
+  return MissReason::kDamaged;
+}
+
+absl::Status RocksdbRecordStore::Save(const Family& family, absl::string_view key, absl::string_view payload) {
+  const std::string attempt = absl::StrCat("storing ", EntryName(family, key));
+  const std::string value = EncodeValue(family, key, payload);
+  absl::MutexLock lock(&WriterOf(family, key));
+  writes_.fetch_add(1, std::memory_order_relaxed);
+  absl::Status status = absl::UnavailableError(absl::StrCat(attempt, ": there is no database"));
+  if (database_ != nullptr) {
+    status = FromRocksdb(
+        database_->db()->Put(Durable(true), database_->handle(family), Slice(key), Slice(value)), attempt);
+  }
+  if (status.ok()) {
+    in_memory_.Erase(family, key);  // an older one, from when the disk failed
+    return status;
+  }
+  KeepInMemory(family, key, payload, status);
+  return absl::Status(status.code(), absl::StrCat(status.message(), " (kept in memory)"));
+}
+
+absl::Status RocksdbRecordStore::SaveSoon(const Family& family,
+                                          const std::vector<std::pair<std::string, std::string>>& entries) {
+  // Only usage is written so, by one thread at a time: no writer's lock is needed.
+  writes_.fetch_add(1, std::memory_order_relaxed);
+  absl::Status status = absl::UnavailableError("there is no database");
+  if (database_ != nullptr) {
+    rocksdb::WriteBatch batch;
+    rocksdb::Status batched;
+    for (const auto& [key, payload] : entries) {
+      if (batched.ok()) batched = batch.Put(database_->handle(family), key, EncodeValue(family, key, payload));
+    }
+    if (batched.ok()) batched = database_->db()->Write(Durable(false), &batch);
+    status = FromRocksdb(batched, absl::StrCat("storing ", entries.size(), " of ", family.name));
+  }
+  for (const auto& [key, payload] : entries) {
+    if (status.ok()) {
+      in_memory_.Erase(family, key);
+    } else {
+      KeepInMemory(family, key, payload, status);
+    }
+  }
+  return status;
+}
+
+absl::Status RocksdbRecordStore::Erase(const Family& family, absl::string_view key) {
+  absl::MutexLock lock(&WriterOf(family, key));
+  writes_.fetch_add(1, std::memory_order_relaxed);
+  in_memory_.Erase(family, key);
+  if (database_ == nullptr) return absl::OkStatus();
+  return FromRocksdb(database_->db()->Delete(Durable(true), database_->handle(family), Slice(key)),
+                     absl::StrCat("erasing ", EntryName(family, key)));
+}
+
+void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key, const std::string* bytes,
+                                    absl::string_view why) {
+  CountDamaged();
+  bool dropped = false;
+  {
+    absl::MutexLock lock(&WriterOf(family, key));
+    writes_.fetch_add(1, std::memory_order_relaxed);
+    // Somebody may have put a good one there meanwhile.
+    std::string now;
+    const rocksdb::Status again =
+        database_->db()->Get(rocksdb::ReadOptions(), database_->handle(family), Slice(key), &now);
+    const bool still_damaged = bytes != nullptr ? again.ok() && now == *bytes : again.IsCorruption();
+    if (still_damaged) {
+      std::string record;
+      AppendField("family", family.name, &record);
+      AppendField("key", key, &record);
+      AppendField("why", why, &record);
+      AppendField("value", absl::string_view(now).substr(0, kQuarantinedBytes), &record);
+      const std::string place =
+          EncodeQuarantineKey(absl::ToUnixMicros(absl::Now()), quarantine_number_.fetch_add(1));
+      rocksdb::WriteBatch batch;
+      rocksdb::Status status = batch.Delete(database_->handle(family), Slice(key));
+      if (status.ok()) {
+        status = batch.Put(database_->handle(QuarantineFamily()), place, EncodeValue(QuarantineFamily(), place, record));
+      }
+      if (status.ok()) status = database_->db()->Write(Durable(false), &batch);
+      dropped = status.ok();
+    }
+  }
+  Note(absl::StrCat("the cache entry ", EntryName(family, key), " is damaged (", why, ")",
+                    dropped ? "; it was put into quarantine and will be rebuilt" : ""));
+  if (dropped) TrimQuarantine();
+  // The block stays unreadable, with its neighbours, until the tables are written anew.
+  if (bytes == nullptr && !salvage_requested_.exchange(true)) database_->RequestSalvage(why);
+}
+
+void RocksdbRecordStore::TrimQuarantine() {
+  std::vector<std::string> keys;
+  const absl::Status scanned = ScanDatabase(QuarantineFamily(), "", [&](const StoredEntry& entry) {
+    if (!entry.unreadable) keys.emplace_back(entry.key);
+    return true;
+  });
+  if (!scanned.ok() || keys.size() <= kQuarantinedEntries) return;
+  keys.resize(keys.size() - kQuarantinedEntries);
+  for (const std::string& key : keys) {
+    // What stays too long goes with the next damaged entry.
+    database_->db()->Delete(Durable(false), database_->handle(QuarantineFamily()), key).PermitUncheckedError();
+  }
+}
+
+void RocksdbRecordStore::Degrade(const std::string& state) {
+  degraded_.store(true, std::memory_order_release);
+  if (state_ != "ok") return;  // the first cause is the one to read
+  state_ = state;
+  Note(absl::StrCat("the cache in ", path_, " is ", state));
+}
+
+void RocksdbRecordStore::KeepInMemory(const Family& family, absl::string_view key, absl::string_view payload,
+                                      const absl::Status& why) {
+  absl::MutexLock lock(&state_mutex_);
+  in_memory_.Put(family, key, payload);
+  Degrade(absl::StrCat("memory only: ", why.message()));
+}
+
+void RocksdbRecordStore::WriteBackWhatIsInMemory() {
+  if (!degraded_.load(std::memory_order_acquire) || database_ == nullptr) return;
+  if (background_error_.exchange(false) && !database_->db()->Resume().ok()) {
+    background_error_ = true;
+    return;
+  }
+  uint64_t written = 0;
+  for (const Family* family : AllFamilies()) {
+    for (const auto& [key, payload] : in_memory_.List(*family, "")) {
+      absl::MutexLock lock(&WriterOf(*family, key));
+      if (in_memory_.Find(*family, key) != payload) continue;  // replaced or written meanwhile
+      const std::string value = EncodeValue(*family, key, *payload);
+      if (!database_->db()->Put(Durable(true), database_->handle(*family), key, value).ok()) return;
+      in_memory_.EraseIfSame(*family, key, payload);
+      writes_.fetch_add(1, std::memory_order_relaxed);
+      ++written;
+    }
+  }
+  // Nothing may have been waiting: then only a write can tell whether the disk works.
+  const std::string probe = EncodeQuarantineKey(0, 0);
+  if (!database_->db()->Delete(Durable(true), database_->handle(QuarantineFamily()), probe).ok()) return;
+  // RocksDB's listener takes this lock on the thread that writes: never write under it.
+  absl::MutexLock lock(&state_mutex_);
+  if (!in_memory_.empty() || background_error_) return;
+  degraded_.store(false, std::memory_order_release);
+  state_ = "ok";
+  Note(absl::StrCat("the cache in ", path_, " takes writes again; ", written, " entries were written from memory"));
+}
+
+absl::Status RocksdbRecordStore::ScanDatabase(const Family& family, absl::string_view key_prefix, VisitFn visit) {
+  if (database_ == nullptr) return absl::OkStatus();
+  const auto visit_value = [&](absl::string_view key, absl::string_view value) {
+    const DecodedValue decoded = DecodeValue(family, key, value);
+    StoredEntry entry;
+    entry.key = key;
+    entry.reason = decoded.reason;
+    entry.payload = decoded.payload;
+    entry.bytes = key.size() + value.size();
+    return visit(entry);
+  };
+  const auto skip = [&](absl::string_view after, const rocksdb::Status& why) {
+    const std::string text = why.ToString();
+    if (why.IsCorruption() && !salvage_requested_.exchange(true)) database_->RequestSalvage(text);
+    StoredEntry entry;
+    entry.key = after;
+    entry.reason = MissReason::kDamaged;
+    entry.payload = text;
+    entry.unreadable = true;
+    return visit(entry);
+  };
+  return TolerantScan(database_->db(), database_->handle(family), key_prefix, visit_value, skip);
+}
+
+absl::Status RocksdbRecordStore::Scan(const Family& family, absl::string_view key_prefix, VisitFn visit) {
+  std::vector<std::pair<std::string, EntryMap::Payload>> in_memory;
+  if (degraded_.load(std::memory_order_acquire)) in_memory = in_memory_.List(family, key_prefix);
+  // Both come in the order of keys; where both have one, the one in memory is newer.
+  auto next = in_memory.begin();
+  bool stopped = false;
+  const auto visit_memory = [&] {
+    StoredEntry entry;
+    entry.key = next->first;
+    entry.payload = *next->second;
+    entry.bytes = next->first.size() + next->second->size();
+    stopped = !visit(entry);
+    ++next;
+  };
+  RETURN_IF_ERROR(ScanDatabase(family, key_prefix, [&](const StoredEntry& entry) {
+    while (!stopped && !entry.unreadable && next != in_memory.end() && next->first < std::string(entry.key)) {
+      visit_memory();
+    }
+    if (stopped) return false;
+    if (!entry.unreadable && next != in_memory.end() && next->first == std::string(entry.key)) {
+      visit_memory();
+    } else {
+      stopped = !visit(entry);
+    }
+    return !stopped;
+  }));
+  while (!stopped && next != in_memory.end()) visit_memory();
+  return absl::OkStatus();
+}
+
+FamilyStats RocksdbRecordStore::CountFamily(const Family& family) {
+  FamilyStats count{family.name, 0, 0};
+  if (database_ == nullptr) return count;
+  rocksdb::DB* db = database_->db();
+  rocksdb::ColumnFamilyHandle* handle = database_->handle(family);
+  uint64_t estimate = 0, table_bytes = 0, blob_bytes = 0;
+  db->GetIntProperty(handle, rocksdb::DB::Properties::kEstimateNumKeys, &estimate);
+  if (estimate > kCountedEntries) {
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kEstimateLiveDataSize, &table_bytes);
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileSize, &blob_bytes);
+    count.entries = estimate;
+    count.bytes = table_bytes + blob_bytes;
+    return count;
+  }
+  ScanDatabase(family, "", [&](const StoredEntry& entry) {
+    if (entry.unreadable) return true;
+    ++count.entries;
+    count.bytes += entry.bytes;
+    return true;
+  }).IgnoreError();
+  return count;
+}
+
+void RocksdbRecordStore::Describe(StoreStats* stats) {
+  {
+    absl::MutexLock lock(&count_mutex_);
+    const uint64_t writes = writes_.load(std::memory_order_relaxed) + 1;  // 0: never counted
+    if (counted_at_write_ != writes) {
+      counts_.clear();
+      for (const Family* family : AllFamilies()) counts_.push_back(CountFamily(*family));
+      counted_at_write_ = writes;
+    }
+    stats->families = counts_;
+  }
+  if (degraded_.load(std::memory_order_acquire)) in_memory_.Describe(stats);
+  stats->disk_bytes = BytesOnDisk(path_);
+  stats->path = path_;
+  absl::MutexLock lock(&state_mutex_);
+  stats->state = state_;
+}
+
+}  // namespace tessera::cache

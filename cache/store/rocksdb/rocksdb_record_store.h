@@ -1,0 +1,91 @@
+// The store behind OpenRocksdbStore, with what its own tests need to reach.
+#ifndef TESSERA_CACHE_STORE_ROCKSDB_ROCKSDB_RECORD_STORE_H_
+#define TESSERA_CACHE_STORE_ROCKSDB_ROCKSDB_RECORD_STORE_H_
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "cache/store/memory/entry_map.h"
+#include "cache/store/record_store.h"
+#include "cache/store/rocksdb/database.h"
+#include "cache/store/rocksdb/directory_lock.h"
+#include "cache/store/rocksdb/rocksdb_store.h"
+
+namespace tessera::cache {
+
+// Lookups take no lock but RocksDB's own, which neither flush nor compaction holds over I/O. Writers of one key follow
+// each other; writers of different keys share one sync of the log (RocksDB's group commit).
+class RocksdbRecordStore : public RecordStore {
+ public:
+  // As OpenRocksdbStore. `env` (nullptr: the default) and `schema` are for tests.
+  static absl::StatusOr<std::unique_ptr<RocksdbRecordStore>> Open(absl::string_view path,
+                                                                  const RocksdbStoreOptions& options,
+                                                                  rocksdb::Env* env = nullptr,
+                                                                  const Schema& schema = CurrentSchema());
+  ~RocksdbRecordStore() override;
+
+  // One round of what the background thread does: writes usage, tries a failed disk again.
+  void Maintain();
+
+ private:
+  RocksdbRecordStore(std::string path, const RocksdbStoreOptions& options);
+
+  absl::StatusOr<MissReason> Load(const Family& family, absl::string_view key, ParseFn parse) override;
+  absl::Status Save(const Family& family, absl::string_view key, absl::string_view payload) override;
+  absl::Status SaveSoon(const Family& family,
+                        const std::vector<std::pair<std::string, std::string>>& entries) override;
+  absl::Status Erase(const Family& family, absl::string_view key) override;
+  absl::Status Scan(const Family& family, absl::string_view key_prefix, VisitFn visit) override;
+  void Describe(StoreStats* stats) override;
+
+  // Drops `key` if it is still what was found damaged: `bytes`, or unreadable where that is null.
+  void Quarantine(const Family& family, absl::string_view key, const std::string* bytes, absl::string_view why);
+  void TrimQuarantine();
+  // The disk refused: from now on lookups look into memory first.
+  void KeepInMemory(const Family& family, absl::string_view key, absl::string_view payload, const absl::Status& why);
+  void Degrade(const std::string& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
+  void WriteBackWhatIsInMemory();
+  absl::Status ScanDatabase(const Family& family, absl::string_view key_prefix, VisitFn visit);
+  FamilyStats CountFamily(const Family& family);
+  void Note(absl::string_view sentence) const;
+  void RunMaintenance();
+
+  static constexpr size_t kWriters = 64;
+  absl::Mutex& WriterOf(const Family& family, absl::string_view key);
+
+  const std::string path_;
+  const RocksdbStoreOptions options_;
+  std::unique_ptr<DirectoryLock> lock_;
+  std::unique_ptr<Database> database_;  // null: in memory alone
+  std::array<absl::Mutex, kWriters> writers_;
+
+  EntryMap in_memory_;
+  std::atomic<bool> degraded_{false};  // in_memory_ may hold something
+  std::atomic<bool> background_error_{false};
+  std::atomic<bool> read_error_noted_{false};
+  std::atomic<bool> salvage_requested_{false};
+  mutable absl::Mutex state_mutex_;
+  std::string state_ ABSL_GUARDED_BY(state_mutex_) = "ok";
+
+  std::atomic<uint64_t> writes_{0};  // of any family: whether a count is still right
+  absl::Mutex count_mutex_;
+  uint64_t counted_at_write_ ABSL_GUARDED_BY(count_mutex_) = 0;
+  std::vector<FamilyStats> counts_ ABSL_GUARDED_BY(count_mutex_);
+
+  std::atomic<uint32_t> quarantine_number_{0};
+  absl::Mutex stop_mutex_;
+  absl::CondVar stop_changed_;
+  bool stop_ ABSL_GUARDED_BY(stop_mutex_) = false;
+  std::thread maintenance_;
+};
+
+}  // namespace tessera::cache
+
+#endif  // TESSERA_CACHE_STORE_ROCKSDB_ROCKSDB_RECORD_STORE_H_
