@@ -1,6 +1,7 @@
 #include "compiler/dialect/tile/tile.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/CommonFolders.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/Matchers.h"
@@ -94,10 +95,38 @@ Type ReducedType(RankedTensorType type, unsigned axis) {
   return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
 }
 
-// x / 1 and friends; everything else is left to the targets.
-template <typename OpT>
-bool DividesByOne(OpT op) {
-  return matchPattern(op.getRhs(), m_One());
+// A constant whose elements are all one value, under another shape.
+OpFoldResult Reshaped(Attribute constant, Type type) {
+  auto splat = dyn_cast_if_present<SplatElementsAttr>(constant);
+  if (!splat) return {};
+  return splat.resizeSplat(cast<ShapedType>(type));
+}
+
+// Folds a division of constants unless its result is unspecified.
+template <typename OpT, typename FunctionT>
+OpFoldResult FoldDivision(OpT op, typename OpT::FoldAdaptor adaptor, bool is_signed, bool by_one_is_lhs,
+                          FunctionT divide) {
+  if (by_one_is_lhs && matchPattern(op.getRhs(), m_One())) return op.getLhs();
+  bool specified = true;
+  Attribute folded = constFoldBinaryOp<IntegerAttr, APInt, void>(adaptor.getOperands(), [&](APInt a, const APInt& b) {
+    if (b.isZero() || (is_signed && a.isMinSignedValue() && b.isAllOnes())) {
+      specified = false;
+      return a;
+    }
+    return divide(a, b);
+  });
+  return specified ? OpFoldResult(folded) : OpFoldResult();
+}
+
+// Checks the block that a descriptor access moves.
+LogicalResult VerifyDescAccess(Operation* op, DescType desc, Type block, unsigned indices) {
+  auto type = cast<RankedTensorType>(block);
+  if (indices != desc.getBlockShape().size()) return op->emitOpError("takes an index for each dimension");
+  int64_t elements = 1;
+  for (int64_t extent : desc.getBlockShape()) elements *= extent;
+  if (type.getElementType() != desc.getElementType() || type.getNumElements() != elements)
+    return op->emitOpError("block type ") << block << " is not the descriptor's";
+  return success();
 }
 
 }  // namespace
@@ -262,7 +291,158 @@ LogicalResult ScanOp::verify() {
   return VerifyCombine(*this, +[](RankedTensorType type, unsigned) -> Type { return type; });
 }
 
-OpFoldResult DivSOp::fold(FoldAdaptor) { return DividesByOne(*this) ? getLhs() : Value(); }
-OpFoldResult DivUOp::fold(FoldAdaptor) { return DividesByOne(*this) ? getLhs() : Value(); }
-OpFoldResult RemSOp::fold(FoldAdaptor) { return {}; }
-OpFoldResult RemUOp::fold(FoldAdaptor) { return {}; }
+OpFoldResult DivSOp::fold(FoldAdaptor adaptor) {
+  return FoldDivision(*this, adaptor, true, true, [](const APInt& a, const APInt& b) { return a.sdiv(b); });
+}
+OpFoldResult DivUOp::fold(FoldAdaptor adaptor) {
+  return FoldDivision(*this, adaptor, false, true, [](const APInt& a, const APInt& b) { return a.udiv(b); });
+}
+OpFoldResult RemSOp::fold(FoldAdaptor adaptor) {
+  return FoldDivision(*this, adaptor, true, false, [](const APInt& a, const APInt& b) { return a.srem(b); });
+}
+OpFoldResult RemUOp::fold(FoldAdaptor adaptor) {
+  return FoldDivision(*this, adaptor, false, false, [](const APInt& a, const APInt& b) { return a.urem(b); });
+}
+
+OpFoldResult UnsplatOp::fold(FoldAdaptor adaptor) {
+  if (auto splat = getSource().getDefiningOp<SplatOp>()) return splat.getSource();
+  if (auto constant = dyn_cast_if_present<SplatElementsAttr>(adaptor.getSource()))
+    return constant.getSplatValue<Attribute>();
+  return {};
+}
+
+OpFoldResult ExpandDimsOp::fold(FoldAdaptor adaptor) { return Reshaped(adaptor.getSource(), getType()); }
+
+OpFoldResult BroadcastOp::fold(FoldAdaptor adaptor) {
+  if (getSource().getType() == getType()) return getSource();
+  return Reshaped(adaptor.getSource(), getType());
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
+  if (getSource().getType() == getType()) return getSource();
+  return Reshaped(adaptor.getSource(), getType());
+}
+
+OpFoldResult TransOp::fold(FoldAdaptor adaptor) {
+  bool identity = true;
+  for (auto [i, d] : llvm::enumerate(getOrder())) identity &= int64_t(i) == d;
+  if (identity && getSource().getType() == getType()) return getSource();
+  return Reshaped(adaptor.getSource(), getType());
+}
+
+OpFoldResult FpToFpOp::fold(FoldAdaptor adaptor) {
+  if (getSource().getType() == getType()) return getSource();
+  auto target = cast<FloatType>(ElementOf(getType()));
+  if (target.getWidth() == 8) return {};  // saturates, which APFloat does not
+  auto convert = [&](APFloat value) {
+    bool loses_information;
+    value.convert(target.getFloatSemantics(),
+                  getRounding() == Rounding::RTZ ? APFloat::rmTowardZero : APFloat::rmNearestTiesToEven,
+                  &loses_information);
+    return value;
+  };
+  if (auto scalar = dyn_cast_if_present<FloatAttr>(adaptor.getSource()))
+    return FloatAttr::get(target, convert(scalar.getValue()));
+  if (auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getSource()))
+    return SplatElementsAttr::get(cast<ShapedType>(getType()), convert(splat.getSplatValue<APFloat>()));
+  return {};
+}
+
+LogicalResult PtrToIntOp::verify() {
+  if (!SameShape(getSource().getType(), getType())) return emitOpError("shapes differ");
+  return ElementOf(getType()).isInteger(64) ? success() : emitOpError("an address is an i64");
+}
+
+LogicalResult IntToPtrOp::verify() {
+  if (!SameShape(getSource().getType(), getType())) return emitOpError("shapes differ");
+  return ElementOf(getSource().getType()).isInteger(64) ? success() : emitOpError("an address is an i64");
+}
+
+LogicalResult FpToFpOp::verify() {
+  return SameShape(getSource().getType(), getType()) ? success() : emitOpError("shapes differ");
+}
+
+LogicalResult FpToIntOp::verify() {
+  return SameShape(getSource().getType(), getType()) ? success() : emitOpError("shapes differ");
+}
+
+LogicalResult MakeDescOp::verify() {
+  auto desc = getResult().getType();
+  if (desc.getBlockShape().empty() || desc.getBlockShape().size() > 5)
+    return emitOpError("describes tensors of 1 to 5 dimensions");
+  if (getShape().size() != desc.getBlockShape().size())
+    return emitOpError("takes an extent and a stride for each dimension");
+  if (getBase().getType().getPointee() != desc.getElementType())
+    return emitOpError("base points to ") << getBase().getType().getPointee() << ", not to " << desc.getElementType();
+  return success();
+}
+
+LogicalResult DescLoadOp::verify() {
+  return VerifyDescAccess(*this, getDesc().getType(), getType(), getIndices().size());
+}
+
+LogicalResult DescStoreOp::verify() {
+  return VerifyDescAccess(*this, getDesc().getType(), getValue().getType(), getIndices().size());
+}
+
+LogicalResult MapOp::verify() {
+  if (getSources().empty()) return emitOpError("needs at least one operand");
+  Block& body = getBody().front();
+  Operation* yield = body.getTerminator();
+  if (body.getNumArguments() != getSources().size() || yield->getNumOperands() != getResult().size())
+    return emitOpError("region takes a value an operand and yields one a result");
+  auto shape = TensorOf(getSources()[0]).getShape();
+  for (auto [source, argument] : llvm::zip(getSources(), body.getArguments()))
+    if (TensorOf(source).getShape() != shape || ElementOf(source.getType()) != argument.getType())
+      return emitOpError("operands differ in shape, or from the region's arguments in type");
+  for (auto [result, value] : llvm::zip(getResult(), yield->getOperands()))
+    if (TensorOf(result).getShape() != shape || ElementOf(result.getType()) != value.getType())
+      return emitOpError("results differ in shape, or from the yielded values in type");
+  return success();
+}
+
+LogicalResult SortOp::verify() {
+  return TensorOf(getSource()).getRank() > 0 ? success() : emitOpError("needs a dimension to sort along");
+}
+
+LogicalResult GatherOp::verify() {
+  auto source = TensorOf(getSource()), index = TensorOf(getIndex()), result = TensorOf(getResult());
+  if (source.getRank() != index.getRank()) return emitOpError("source and index differ in rank");
+  if (getAxis() < 0 || getAxis() >= source.getRank()) return emitOpError("axis outside rank");
+  if (!isa<IntegerType>(index.getElementType())) return emitOpError("indices are integers");
+  if (result.getShape() != index.getShape() || result.getElementType() != source.getElementType())
+    return emitOpError("result has the shape of the index and the element type of the source");
+  for (int64_t d = 0; d < source.getRank(); ++d)
+    if (d != getAxis() && source.getDimSize(d) != index.getDimSize(d))
+      return emitOpError("source and index differ in an extent beside the axis");
+  return success();
+}
+
+LogicalResult HistogramOp::verify() {
+  if (!isa<IntegerType>(ElementOf(getSource().getType()))) return emitOpError("counts integers");
+  auto result = TensorOf(getResult());
+  if (result.getRank() != 1 || !result.getElementType().isInteger(32))
+    return emitOpError("counts into a 1-D tensor of i32");
+  if (getMask() && !SameShape(getSource().getType(), getMask().getType()))
+    return emitOpError("source and mask differ in shape");
+  return success();
+}
+
+LogicalResult HintOp::verify() {
+  auto type = dyn_cast<RankedTensorType>(getType());
+  size_t entries = type ? type.getRank() : 1;
+  for (std::optional<ArrayRef<int64_t>> promise : {getDivisibility(), getContiguity(), getConstancy()})
+    if (promise && promise->size() != entries) return emitOpError("needs an entry for each dimension");
+  return success();
+}
+
+LogicalResult AssertOp::verify() {
+  if (getMask() && !SameShape(getCondition().getType(), getMask().getType()))
+    return emitOpError("condition and mask differ in shape");
+  return success();
+}
+
+LogicalResult PrintOp::verify() {
+  return getIsUnsigned().size() == getOperands().size() ? success()
+                                                        : emitOpError("says for each operand whether it is unsigned");
+}

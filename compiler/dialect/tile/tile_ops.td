@@ -62,6 +62,7 @@ def Tile_UnsplatOp : Tile_Op<"unsplat", [Pure]> {
   let results = (outs Tile_Element:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 def Tile_ExpandDimsOp : Tile_Op<"expand_dims", [Pure]> {
   let summary = "inserts a dimension of extent 1 at `axis`";
@@ -69,6 +70,7 @@ def Tile_ExpandDimsOp : Tile_Op<"expand_dims", [Pure]> {
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let summary = "repeats along dimensions of extent 1; ranks are equal";
@@ -76,6 +78,7 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
   let summary = "same elements in row-major order under another shape";
@@ -84,6 +87,7 @@ def Tile_ReshapeOp : Tile_Op<"reshape", [Pure]> {
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 def Tile_TransOp : Tile_Op<"trans", [Pure]> {
   let summary = "permutes dimensions: result dimension i is source dimension order[i]";
@@ -91,6 +95,7 @@ def Tile_TransOp : Tile_Op<"trans", [Pure]> {
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 def Tile_JoinOp : Tile_Op<"join", [Pure, SameTypeOperands]> {
   let summary = "joins two tensors along a new, last dimension of extent 2";
@@ -137,12 +142,14 @@ def Tile_PtrToIntOp : Tile_Op<"ptr_to_int", [Pure]> {
   let arguments = (ins Tile_AnyPtr:$source);
   let results = (outs Tile_AnyInt:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 def Tile_IntToPtrOp : Tile_Op<"int_to_ptr", [Pure]> {
   let summary = "an i64 address as a pointer";
   let arguments = (ins Tile_AnyInt:$source);
   let results = (outs Tile_AnyPtr:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "reads one element through each pointer whose mask lane is set";
@@ -197,17 +204,20 @@ def Tile_MakeDescOp : Tile_Op<"make_desc", [Pure, SameVariadicOperandSize]> {
   let arguments = (ins Tile_Ptr:$base, Variadic<I32>:$shape, Variadic<I64>:$strides, DefaultValuedAttr<BoolAttr, "false">:$nan_padding);
   let results = (outs Tile_Desc:$result);
   let assemblyFormat = "$base `,` `[` $shape `]` `,` `[` $strides `]` attr-dict `:` type($base) `->` type($result)";
+  let hasVerifier = 1;
 }
 def Tile_DescLoadOp : Tile_Op<"desc_load", [MemoryEffects<[MemRead]>]> {
   let summary = "reads the block at `indices`; elements outside the tensor are the descriptor's padding";
   let arguments = (ins Tile_Desc:$desc, Variadic<I32>:$indices);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$desc `[` $indices `]` attr-dict `:` type($desc) `->` type($result)";
+  let hasVerifier = 1;
 }
 def Tile_DescStoreOp : Tile_Op<"desc_store", [MemoryEffects<[MemWrite]>]> {
   let summary = "writes the block at `indices`; elements outside the tensor are dropped";
   let arguments = (ins Tile_Desc:$desc, Variadic<I32>:$indices, Tile_Tensor:$value, OptionalAttr<Tile_RmwKindAttr>:$reduce);
   let assemblyFormat = "$desc `[` $indices `]` `,` $value (`reduce` $reduce^)? attr-dict `:` type($desc) `,` type($value)";
+  let hasVerifier = 1;
 }
 
 //===-- conversion ----------------------------------------------------------------------------===//
@@ -217,12 +227,15 @@ def Tile_FpToFpOp : Tile_Op<"fp_to_fp", [Pure]> {
   let arguments = (ins Tile_AnyFloat:$source, DefaultValuedAttr<Tile_RoundingAttr, "::tessera::tile::Rounding::RTNE">:$rounding);
   let results = (outs Tile_AnyFloat:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
 }
 def Tile_FpToIntOp : Tile_Op<"fp_to_int", [Pure]> {
   let summary = "float to integer: truncates, saturates at the target's range, NaN gives 0";
   let arguments = (ins Tile_AnyFloat:$source, UnitAttr:$is_unsigned);
   let results = (outs Tile_AnyInt:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 //===-- integer arithmetic that never traps -----------------------------------------------------===//
@@ -233,7 +246,7 @@ class Tile_IntDivOp<string m, string s> : Tile_Op<m, [Pure, SameOperandsAndResul
   let arguments = (ins Tile_AnyInt:$lhs, Tile_AnyInt:$rhs);
   let results = (outs Tile_AnyInt:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
-  let hasFolder = 1;
+  let hasFolder = 1;  // by one, and of constants where the quotient is specified
 }
 def Tile_DivSOp : Tile_IntDivOp<"divs", "signed quotient, truncated toward zero">;
 def Tile_DivUOp : Tile_IntDivOp<"divu", "unsigned quotient">;
@@ -297,6 +310,7 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects]> {
   let results = (outs Variadic<Tile_Tensor>:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`(` $sources `)` attr-dict `:` functional-type($sources, $result) $body";
+  let hasVerifier = 1;
 }
 def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<["ReduceOp", "ScanOp", "MapOp"]>]> {
   let arguments = (ins Variadic<AnyType>:$operands);
@@ -307,18 +321,21 @@ def Tile_SortOp : Tile_Op<"sort", [Pure, AllTypesMatch<["source", "result"]>]> {
   let arguments = (ins Tile_Tensor:$source, UnitAttr:$descending, UnitAttr:$is_unsigned);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
 }
 def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let summary = "result[.., i, ..] = source[.., index[.., i, ..], ..] along `axis`";
   let arguments = (ins Tile_Tensor:$source, Tile_Tensor:$index, I32Attr:$axis);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source `[` $index `]` attr-dict `:` type($source) `,` type($index) `->` type($result)";
+  let hasVerifier = 1;
 }
 def Tile_HistogramOp : Tile_Op<"histogram", [Pure]> {
   let summary = "counts how often 0 .. bins-1 occur (mask: lanes that count)";
   let arguments = (ins Tile_Tensor:$source, Optional<Tile_AnyMask>:$mask);
   let results = (outs Tile_Tensor:$result);
   let assemblyFormat = "$source (`mask` $mask^ `:` type($mask))? attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 //===-- calls, hints, checks --------------------------------------------------------------------===//
@@ -345,6 +362,7 @@ def Tile_HintOp : Tile_Op<"hint", [Pure, SameOperandsAndResultType]> {
                        OptionalAttr<DenseI64ArrayAttr>:$contiguity, OptionalAttr<DenseI64ArrayAttr>:$constancy);
   let results = (outs Tile_Any:$result);
   let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
 }
 def Tile_AssumeOp : Tile_Op<"assume", [MemoryEffects<[MemWrite]>]> {
   let summary = "promises that a scalar condition holds; the interpreter checks it";
@@ -355,11 +373,13 @@ def Tile_AssertOp : Tile_Op<"assert", [MemoryEffects<[MemWrite]>]> {
   let summary = "stops the launch with `message` if a lane is false (tl.device_assert)";
   let arguments = (ins Tile_AnyMask:$condition, Optional<Tile_AnyMask>:$mask, StrAttr:$message);
   let assemblyFormat = "$condition `,` $message (`mask` $mask^ `:` type($mask))? attr-dict `:` type($condition)";
+  let hasVerifier = 1;
 }
 def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
   let summary = "prints a prefix and values, lane by lane (tl.device_print)";
   let arguments = (ins StrAttr:$prefix, BoolAttr:$hex, Variadic<Tile_Any>:$operands, DenseBoolArrayAttr:$is_unsigned);
   let assemblyFormat = "$prefix `(` $operands `)` attr-dict `:` type($operands)";
+  let hasVerifier = 1;
 }
 
 #endif
