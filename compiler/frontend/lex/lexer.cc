@@ -411,6 +411,15 @@ std::string NormalizeSource(absl::string_view text, size_t* first_bad) {
   return out;
 }
 
+bool IsUtf8(absl::string_view text) {
+  while (!text.empty()) {
+    size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 TokenList Tokenize(int file, absl::string_view text) {
   TextSpan all;
   all.end = text.size();

@@ -45,6 +45,8 @@ struct TokenList {
 // U+FFFD; `*first_bad` is the offset of the first such place in the result, or npos.
 std::string NormalizeSource(absl::string_view text, size_t* first_bad);
 
+bool IsUtf8(absl::string_view text);
+
 // Tokens of a whole file. `text` must outlive them. Linear time.
 TokenList Tokenize(int file, absl::string_view text);
 

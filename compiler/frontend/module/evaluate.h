@@ -41,10 +41,13 @@ std::optional<Constant> CallMethod(const Constant& base, absl::string_view metho
                                    const std::vector<Constant>& arguments, const NamedConstants& keywords,
                                    std::string* error);
 
+// An attribute that is a value: dtype.primitive_bitwidth, config.kwargs, constant.value.
+Lookup ConstantAttribute(const Constant& base, absl::string_view name);
+
 //===-- expressions --------------------------------------------------------------------------------===//
 
 struct EvaluationLimits {
-  int64_t steps = 2'000'000;    // nodes evaluated over the life of the Evaluator
+  int64_t steps = 1'000'000;     // nodes evaluated over the life of the Evaluator
   int64_t elements = 1'000'000;  // of all lists, strings and ranges made
   int depth = 60;                // nested calls of functions
 };
@@ -69,12 +72,18 @@ class Evaluator {
   std::optional<Constant> Call(const Constant& callee, const std::vector<Constant>& arguments,
                                const NamedConstants& keywords, SourceRange call);
 
+  // Executes a statement of host code and returns what `name` is afterwards; `before` is what it was.
+  std::optional<Constant> Run(const Stmt& statement, const std::string& name, std::optional<Constant> before,
+                              const Environment& environment);
+
   const EvaluationError& error() const { return error_; }
+  int64_t steps_used() const { return granted_steps_ - limits_.steps; }
 
  private:
   friend class Interpreter;
   const ModuleIndex& module_;
-  EvaluationLimits limits_;
+  EvaluationLimits limits_;  // what is left of them
+  int64_t granted_steps_;
   EvaluationError error_;
 };
 

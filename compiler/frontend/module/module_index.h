@@ -78,7 +78,17 @@ class ModuleIndex {
   // Methods (`dtype.is_fp8`) are not values: see CallMethod in evaluate.h.
   Lookup Attribute(const Constant& base, absl::string_view name) const;
 
+  // What Python's hasattr answers, as far as the compiler knows `base`.
+  bool HasAttribute(const Constant& base, absl::string_view name) const;
+
+  // The canonical name of a decorator, "triton.autotune", wherever it was imported from; as written if it was not.
+  std::string DecoratorName(const Expr& decorator, const Environment& scope) const;
+
+  // What name number `which` of an import statement in file number `file` stands for.
+  Lookup Imported(const Stmt& import, size_t which, int file) const;
+
  private:
+  friend class Scope;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

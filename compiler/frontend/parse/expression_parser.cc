@@ -151,8 +151,10 @@ ExprPtr ExpressionParser::Finish(ExprPtr expression) {
   expression->height = height + 1;
   expression->range.end_line = previous().range.end_line;
   expression->range.end_column = previous().range.end_column;
-  if (expression->height > kMaxExpressionHeight) return FailExpr(expression->range, "this expression is nested too deeply");
-  return expression;
+  if (expression->height <= kMaxExpressionHeight) return expression;
+  Fail(expression->range, absl::StrCat("this expression is too long: at most ", kMaxExpressionHeight, " operators in a row"));
+  error_->only_too_large = true;
+  return nullptr;
 }
 
 ExprPtr ExpressionParser::Opaque(size_t begin, absl::string_view what) {

@@ -15,6 +15,7 @@ namespace tessera::frontend {
 struct SyntaxError {
   SourceRange range;
   std::string message;
+  bool only_too_large = false;  // right Python, beyond our limit
 };
 
 // Functions return null after an error and leave it in error(); the first one of a statement counts. Callers pass a null on

@@ -706,7 +706,8 @@ class Parser : public ExpressionParser {
   void Report() {
     if (!error_) return;
     bool is_fatal = fatal_.line != 0 && error_->range.line == fatal_.line && error_->range.column == fatal_.column;
-    if (strict_ && !is_fatal && !error_->message.empty() && ++reported_ <= kMaxReportedErrors)
+    bool skippable = error_->only_too_large && !inside_jit_;
+    if (strict_ && !is_fatal && !skippable && ++reported_ <= kMaxReportedErrors)
       diagnostics_->Error(error_->range, error_->message);
     error_.reset();
   }
