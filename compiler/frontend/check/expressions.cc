@@ -171,14 +171,14 @@ Value Emitter::CompareExpr(const Expr& e) {
 }
 
 Value Emitter::Conditional(const Expr& e) {
-  Value condition = Evaluate(*e.b);
+  Value condition = Evaluate(*e.a);
   if (failed_) return {};
   {
-    At at(*this, e.b->range);
+    At at(*this, e.a->range);
     condition = Condition(condition, "the condition of 'if ... else'");
   }
   if (failed_) return {};
-  if (condition.is_constant()) return Evaluate(condition.constant.boolean ? *e.a : *e.c);
+  if (condition.is_constant()) return Evaluate(condition.constant.boolean ? *e.b : *e.c);
 
   auto arm = [&](const Expr& expr, mlir::Block* block) {
     mlir::OpBuilder::InsertionGuard guard(builder_);
@@ -190,7 +190,7 @@ Value Emitter::Conditional(const Expr& e) {
     return value;
   };
   auto then_block = std::make_unique<mlir::Block>(), else_block = std::make_unique<mlir::Block>();
-  Value a = arm(*e.a, then_block.get());
+  Value a = arm(*e.b, then_block.get());
   Value b = failed_ ? Value() : arm(*e.c, else_block.get());
   if (failed_) return {};
   std::string difference;
