@@ -9,6 +9,10 @@
 namespace tessera::runtime {
 namespace {
 
+constexpr uint64_t kLongYieldNs = 100000;       // the other side needs a few microseconds; a computing thread takes its slice
+constexpr uint64_t kContendedForNs = 100000000;  // so one launch in a tenth of a second pays for finding out
+std::atomic<uint64_t> contended_until_ns{0};
+
 uint32_t* Word(std::atomic<uint32_t>* word) {
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is a plain 32-bit word");
   return reinterpret_cast<uint32_t*>(word);
@@ -29,6 +33,8 @@ uint64_t MonotonicNanos() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+bool CoreIsContended() { return MonotonicNanos() < contended_until_ns.load(std::memory_order_relaxed); }
+
 void PauseBriefly() {
   for (int i = 0; i < 16; ++i) {
 #if defined(__x86_64__)
@@ -37,7 +43,13 @@ void PauseBriefly() {
     asm volatile("yield");
 #endif
   }
+}
+
+void GiveCoreAway() {
+  const uint64_t before = MonotonicNanos();
   sched_yield();
+  const uint64_t after = MonotonicNanos();
+  if (after - before > kLongYieldNs) contended_until_ns.store(after + kContendedForNs, std::memory_order_relaxed);
 }
 
 }  // namespace tessera::runtime

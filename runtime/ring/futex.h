@@ -15,20 +15,31 @@ void FutexWake(std::atomic<uint32_t>* word);
 // CLOCK_MONOTONIC, the same in all processes of the machine.
 uint64_t MonotonicNanos();
 
-// Polls `ready` for about `budget_ns` and says whether it came true. Gives the core away every half microsecond: where
-// both sides share a core the other one gets to run at once, and on an idle core that costs next to nothing.
+// Polls `ready` for about `budget_ns` and says whether it came true.
+//
+// It gives the core away every half microsecond: where both sides share a core the other one runs at once, and on a core
+// of its own that costs next to nothing. A thread that computes on the same core, though, keeps it for milliseconds. Where
+// that happened a tenth of a second ago or less, it polls for kContendedPollNs at most and gives nothing away: who sleeps
+// on a futex instead is scheduled before such threads when it wakes.
 template <typename Ready>
 bool PollFor(uint64_t budget_ns, Ready ready);
 
-void PauseBriefly();  // about half a microsecond, then lets others run
+inline constexpr uint64_t kContendedPollNs = 5000;
+
+bool CoreIsContended();
+void PauseBriefly();   // about half a microsecond
+void GiveCoreAway();  // and notes what it cost
 
 template <typename Ready>
 bool PollFor(uint64_t budget_ns, Ready ready) {
   if (ready()) return true;
   if (budget_ns == 0) return false;
+  const bool contended = CoreIsContended();
+  if (contended && budget_ns > kContendedPollNs) budget_ns = kContendedPollNs;
   const uint64_t deadline = MonotonicNanos() + budget_ns;
   do {
     PauseBriefly();
+    if (!contended) GiveCoreAway();
     if (ready()) return true;
   } while (MonotonicNanos() < deadline);
   return false;
