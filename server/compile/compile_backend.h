@@ -25,6 +25,9 @@ class CompileBackend {
   using Callback = std::function<void(absl::StatusOr<worker::WorkerResponse>)>;
 
   virtual ~CompileBackend() = default;
+  // Before Start, requests wait. After Stop, everything is answered (UNAVAILABLE) and nothing more is done.
+  virtual void Start() {}
+  virtual void Stop() {}
   // Queues a request; `id` is chosen by the backend. `done` runs exactly once, on a thread of the backend.
   virtual void Run(worker::WorkerRequest request, Callback done) = 0;
   virtual std::vector<BackendWorker> Workers() const = 0;

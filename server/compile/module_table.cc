@@ -72,6 +72,17 @@ void ModuleTable::Load(const std::string& id, absl::Duration timeout, Callback d
   if (lead) pool_->Run([this, flight, id] { LoadBlocking(flight, id, nullptr); });
 }
 
+absl::Status ModuleTable::ForEachStored(
+    const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit) const {
+  absl::StatusOr<std::vector<std::string>> ids = store_->ListModules();
+  if (!ids.ok()) return ids.status();
+  for (const std::string& id : *ids) {
+    absl::StatusOr<cache::Lookup<storage::ModuleRecord>> found = store_->FindModule(id);
+    if (found.ok() && found->found()) visit(id, found->record);
+  }
+  return absl::OkStatus();
+}
+
 void ModuleTable::LoadBlocking(const std::string& flight, const std::string& id,
                                const storage::ModuleRecord* files) {
   absl::StatusOr<cache::Lookup<storage::ModuleRecord>> found = store_->FindModule(id);

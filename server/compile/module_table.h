@@ -44,7 +44,9 @@ class ModuleTable {
   // From memory or the store; NOT_FOUND if never registered.
   void Load(const std::string& id, absl::Duration timeout, Callback done);
 
-  absl::StatusOr<std::vector<std::string>> List() const { return store_->ListModules(); }
+  // All modules of the store. Blocks.
+  absl::Status ForEachStored(
+      const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit) const;
 
  private:
   // `flight` names the piece of work that callers share: registering and loading are two, for a load that finds

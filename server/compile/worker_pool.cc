@@ -63,17 +63,28 @@ WorkerPool::WorkerPool(WorkerPoolOptions options) : options_(std::move(options))
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->shown.state = "starting";
   }
+}
+
+WorkerPool::~WorkerPool() { Stop(); }
+
+void WorkerPool::Start() {
   for (std::unique_ptr<Slot>& slot : slots_) slot->thread = std::thread([this, s = slot.get()] { Loop(s); });
 }
 
-WorkerPool::~WorkerPool() {
+void WorkerPool::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  for (std::unique_ptr<Slot>& slot : slots_) slot->thread.join();
-  for (Job& job : jobs_) job.done(absl::UnavailableError("the daemon is stopping"));
+  for (std::unique_ptr<Slot>& slot : slots_)
+    if (slot->thread.joinable()) slot->thread.join();
+  std::deque<Job> unanswered;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    unanswered.swap(jobs_);
+  }
+  for (Job& job : unanswered) job.done(absl::UnavailableError("the daemon is stopping"));
 }
 
 void WorkerPool::Run(worker::WorkerRequest request, Callback done) {

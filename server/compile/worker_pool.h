@@ -1,7 +1,7 @@
 // Compiler workers: child processes that compile one job at a time, under limits.
 //
 // A job that outlives its deadline or a worker that dies costs that job alone: the worker is replaced and the next job
-// runs. Every job is answered exactly once. Workers start in the background; nothing waits for them.
+// runs. Every job is answered exactly once. Workers start in the background, at Start; nothing waits for them.
 #ifndef TESSERA_SERVER_COMPILE_WORKER_POOL_H_
 #define TESSERA_SERVER_COMPILE_WORKER_POOL_H_
 
@@ -32,9 +32,10 @@ struct WorkerPoolOptions {
 class WorkerPool : public CompileBackend {
  public:
   explicit WorkerPool(WorkerPoolOptions options);
-  // Ends the workers; jobs not finished are answered UNAVAILABLE.
-  ~WorkerPool() override;
+  ~WorkerPool() override;  // Stop
 
+  void Start() override;
+  void Stop() override;
   void Run(worker::WorkerRequest request, Callback done) override;
   std::vector<BackendWorker> Workers() const override;
 

@@ -25,6 +25,11 @@ void TaskPool::Run(std::function<void()> task) {
   wake_.notify_one();
 }
 
+void TaskPool::Drain() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  idle_.wait(lock, [this] { return tasks_.empty() && running_ == 0; });
+}
+
 void TaskPool::Loop() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
@@ -32,10 +37,13 @@ void TaskPool::Loop() {
     if (tasks_.empty()) return;
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
+    ++running_;
     lock.unlock();
     task();
     task = nullptr;  // what it holds goes outside the lock
     lock.lock();
+    --running_;
+    if (tasks_.empty() && running_ == 0) idle_.notify_all();
   }
 }
 

@@ -20,14 +20,17 @@ class TaskPool {
   ~TaskPool();
 
   void Run(std::function<void()> task);
+  // Returns when nothing is queued and nothing runs.
+  void Drain();
 
  private:
   void Loop();
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, idle_;
   std::deque<std::function<void()>> tasks_;
   bool stopping_ = false;
+  int running_ = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -4,13 +4,15 @@ namespace tessera::server {
 
 Timer::Timer() : thread_([this] { Loop(); }) {}
 
-Timer::~Timer() {
+Timer::~Timer() { Stop(); }
+
+void Timer::Stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Timer::Id Timer::After(absl::Duration delay, std::function<void()> function) {

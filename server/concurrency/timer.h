@@ -22,8 +22,10 @@ class Timer {
   using Id = std::pair<std::chrono::steady_clock::time_point, uint64_t>;
 
   Timer();
-  // Functions whose time has not come are dropped.
-  ~Timer();
+  ~Timer();  // Stop
+
+  // Functions whose time has not come are dropped; those given later never run.
+  void Stop();
 
   Id After(absl::Duration delay, std::function<void()> function);
   // No effect if the function has run; it may be running.

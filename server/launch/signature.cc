@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
+#include "compiler/driver/signature/signature.h"
 #include "server/status/error_detail.h"
 
 namespace tessera::server {
@@ -60,45 +61,39 @@ std::optional<storage::ConstantValue> Literal(absl::string_view text) {
   return value;
 }
 
-absl::Status ParseType(absl::string_view entry, absl::string_view text, ParameterFacts* facts) {
-  if (text == "None") {
-    facts->kind = FactKind::kNone;
-    return absl::OkStatus();
+absl::Status ToFacts(absl::string_view entry, const storage::ParameterSpec& spec, ParameterFacts* facts) {
+  switch (spec.kind_case()) {
+    case storage::ParameterSpec::kConstant:
+      if (spec.constant().has_none()) {
+        facts->kind = FactKind::kNone;
+        return absl::OkStatus();
+      }
+      facts->kind = FactKind::kConstant;
+      facts->owns_constant = true;
+      facts->owned = spec.constant();
+      return absl::OkStatus();
+    case storage::ParameterSpec::kTuple:
+      facts->kind = FactKind::kTuple;
+      for (const storage::ParameterSpec& item : spec.tuple().items()) {
+        facts->items.emplace_back();
+        RETURN_IF_ERROR(ToFacts(entry, item, &facts->items.back()));
+      }
+      return absl::OkStatus();
+    case storage::ParameterSpec::kType:
+      break;
+    default:
+      return Error(absl::StatusCode::kUnimplemented, "TENSOR_DESCRIPTOR",
+                   absl::StrCat("signature '", entry, "': tensor descriptors as arguments are not supported yet"));
   }
-  if (text == "1") {
-    facts->kind = FactKind::kScalar;
-    facts->type = DType::kInt32;
-    facts->equals_one = true;
-    facts->bits = 1;
-    return absl::OkStatus();
-  }
-  if (absl::StartsWith(text, "tensordesc"))
-    return Error(absl::StatusCode::kUnimplemented, "TENSOR_DESCRIPTOR",
-                 absl::StrCat("signature '", entry, "': tensor descriptors as arguments are not supported yet"));
-  if (absl::StartsWith(text, "(")) {
-    if (!absl::EndsWith(text, ")")) return Bad(entry, "the tuple has no end");
-    facts->kind = FactKind::kTuple;
-    for (absl::string_view part : SplitTopLevel(text.substr(1, text.size() - 2))) {
-      facts->items.emplace_back();
-      RETURN_IF_ERROR(ParseType(entry, part, &facts->items.back()));
-    }
-    return absl::OkStatus();
-  }
-  size_t colon = text.rfind(':');
-  if (colon != absl::string_view::npos) {
-    if (text.substr(colon + 1) != "16") return Bad(entry, "only ':16' may follow a type");
-    facts->divisible_by_16 = true;
-    text = text.substr(0, colon);
-  }
-  bool pointer = absl::ConsumePrefix(&text, "*");
-  if (pointer && absl::StartsWith(text, "k")) text.remove_prefix(1);
-  std::string error;
-  std::optional<DType> dtype = ParseDType(text, &error);
-  if (!dtype) return Bad(entry, error);
+  absl::string_view type = spec.type();
+  bool pointer = absl::ConsumePrefix(&type, "*");
+  std::optional<DType> dtype = ParseDType(type);
+  if (!dtype) return Bad(entry, absl::StrCat("'", type, "' is no element type"));
   facts->kind = pointer ? FactKind::kPointer : FactKind::kScalar;
   facts->type = *dtype;
-  if (facts->divisible_by_16 && !pointer && (IsFloat(*dtype) || *dtype == DType::kInt1))
-    return Bad(entry, "':16' is for pointers and integers");
+  facts->divisible_by_16 = spec.divisibility() != 0 && spec.divisibility() % 16 == 0;
+  facts->equals_one = spec.equals_one();
+  facts->bits = spec.equals_one() ? 1 : 0;
   return absl::OkStatus();
 }
 
@@ -137,7 +132,9 @@ absl::StatusOr<SignatureEntry> ParseSignatureEntry(absl::string_view text, bool 
   absl::string_view type = absl::StripAsciiWhitespace(text.substr(equals + 1));
   if (entry.name.empty() || type.empty()) return Bad(text, "NAME=TYPE is expected");
   if (!is_constexpr) {
-    RETURN_IF_ERROR(ParseType(text, type, &entry.facts));
+    absl::StatusOr<storage::ParameterSpec> spec = compiler::ParseSignatureEntry(text);
+    if (!spec.ok()) return Bad(text, spec.status().message());
+    RETURN_IF_ERROR(ToFacts(text, *spec, &entry.facts));
     return entry;
   }
   std::optional<storage::ConstantValue> literal = Literal(type);

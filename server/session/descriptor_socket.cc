@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/memory/descriptor_socket.h"
 #include "server/session/socket_file.h"
 #include "spdlog/spdlog.h"
 
@@ -22,57 +22,12 @@ namespace {
 namespace api = ::tessera::v1;
 
 constexpr size_t kMaxMessageBytes = 4096;
-// Descriptors in one message; the protocol has one, the rest is closed at once.
-constexpr int kMaxDescriptors = 8;
 
 bool Watch(int poller, int fd) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.fd = fd;
   return epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-// One message and the descriptors beside it. 0: end of file, -1: error or nothing there.
-ssize_t Receive(int socket, char* buffer, size_t size, bool* truncated, std::vector<UniqueFd>* descriptors) {
-  iovec part{buffer, size};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (got < 0) return got;
-  *truncated = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-      descriptors->emplace_back(fd);
-    }
-  }
-  return got;
-}
-
-bool Send(int socket, const std::string& text, int attach) {
-  iovec part{const_cast<char*>(text.data()), text.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (attach >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &attach, sizeof(int));
-  }
-  // A peer that does not read its answers loses its connection rather than our thread.
-  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 
 api::AttachResponse Failed(const absl::Status& status) {
@@ -89,10 +44,10 @@ absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(const
                                                                            SessionRegistry* sessions) {
   RETURN_IF_ERROR(PrepareSocketPath(path, SOCK_SEQPACKET));
   std::unique_ptr<DescriptorSocket> self(new DescriptorSocket(sessions));
-  self->listener_ = UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  self->poller_ = UniqueFd(epoll_create1(EPOLL_CLOEXEC));
-  self->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!self->listener_.valid() || !self->poller_.valid() || !self->stop_.valid())
+  self->listener_ = runtime::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  self->poller_ = runtime::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
+  self->stop_ = runtime::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!self->listener_.open() || !self->poller_.open() || !self->stop_.open())
     return absl::ErrnoToStatus(errno, "creating the descriptor socket");
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -140,16 +95,15 @@ void DescriptorSocket::Loop() {
 
 void DescriptorSocket::Accept() {
   while (true) {
-    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd.valid()) return;
-    ucred credentials{};
-    socklen_t size = sizeof(credentials);
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) continue;
+    runtime::UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd.open()) return;
+    absl::StatusOr<Peer> peer = runtime::GetPeerCredentials(fd.get());
+    if (!peer.ok()) continue;
     // Beyond the limit of sessions nothing useful can come; twice it, for those that are just leaving.
     if (connections_.size() >= 2 * static_cast<size_t>(sessions_->limits().sessions)) continue;
     int number = fd.get();
     if (!Watch(poller_.get(), number)) continue;
-    connections_[number] = {std::move(fd), Peer{credentials.pid, credentials.uid}, nullptr};
+    connections_[number] = {std::move(fd), *peer, nullptr};
   }
 }
 
@@ -164,26 +118,27 @@ void DescriptorSocket::Drop(int fd) {
 }
 
 bool DescriptorSocket::Serve(Connection* connection) {
-  char buffer[kMaxMessageBytes];
-  std::vector<UniqueFd> descriptors;
-  bool truncated = false;
-  ssize_t got = Receive(connection->fd.get(), buffer, sizeof(buffer), &truncated, &descriptors);
-  if (got < 0) return errno == EAGAIN || errno == EINTR;
-  if (got == 0) return false;
+  absl::StatusOr<runtime::SocketMessage> message = runtime::ReceivePacket(connection->fd.get(), kMaxMessageBytes);
+  // A cut message says nothing about the next one; a packet socket keeps them apart.
+  if (!message.ok() && !absl::IsDataLoss(message.status())) return false;
   api::AttachRequest request;
   api::AttachResponse response;
-  UniqueFd attach;
-  if (truncated || !request.ParseFromArray(buffer, static_cast<int>(got)))
+  runtime::UniqueFd attach;
+  if (!message.ok() || !request.ParseFromString(message->bytes))
     response = Failed(absl::InvalidArgumentError("the message is no AttachRequest"));
-  else if (descriptors.size() > 1)
+  else if (message->descriptors.size() > 1)
     response = Failed(absl::InvalidArgumentError("one descriptor a message"));
   else
-    response = Answer(connection, request, descriptors.empty() ? UniqueFd() : std::move(descriptors[0]), &attach);
-  return Send(connection->fd.get(), response.SerializeAsString(), attach.get());
+    response = Answer(connection, request,
+                      message->descriptors.empty() ? runtime::UniqueFd() : std::move(message->descriptors[0]), &attach);
+  // The socket does not block: a peer that does not read its answers loses its connection rather than our thread.
+  int number = attach.get();
+  absl::Span<const int> descriptors = attach.open() ? absl::MakeConstSpan(&number, 1) : absl::Span<const int>();
+  return runtime::SendPacket(connection->fd.get(), response.SerializeAsString(), descriptors).ok();
 }
 
 api::AttachResponse DescriptorSocket::Answer(Connection* connection, const api::AttachRequest& request,
-                                             UniqueFd received, UniqueFd* attach) {
+                                             runtime::UniqueFd received, runtime::UniqueFd* attach) {
   api::AttachResponse response;
   if (request.has_hello()) {
     if (connection->session != nullptr)
@@ -197,7 +152,7 @@ api::AttachResponse DescriptorSocket::Answer(Connection* connection, const api::
   }
   if (connection->session == nullptr) return Failed(absl::FailedPreconditionError("say hello first"));
   if (request.has_offer()) {
-    if (!received.valid()) return Failed(absl::InvalidArgumentError("an offer comes with one descriptor"));
+    if (!received.open()) return Failed(absl::InvalidArgumentError("an offer comes with one descriptor"));
     absl::StatusOr<uint64_t> ticket = connection->session->AddTicket(std::move(received));
     if (!ticket.ok()) return Failed(ticket.status());
     response.set_ticket(*ticket);
@@ -207,8 +162,8 @@ api::AttachResponse DescriptorSocket::Answer(Connection* connection, const api::
     absl::StatusOr<std::shared_ptr<Region>> region = connection->session->FindRegion(request.fetch().region());
     if (!region.ok()) return Failed(region.status());
     // Our own duplicate: the region may be released while the answer is on its way.
-    *attach = UniqueFd(fcntl((*region)->fd(), F_DUPFD_CLOEXEC, 0));
-    if (!attach->valid()) return Failed(absl::ErrnoToStatus(errno, "duplicating the region's descriptor"));
+    *attach = runtime::UniqueFd::Duplicate((*region)->fd());
+    if (!attach->open()) return Failed(absl::ErrnoToStatus(errno, "duplicating the region's descriptor"));
     response.set_size((*region)->size());
     return response;
   }

@@ -12,8 +12,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "proto/tessera/v1/memory.pb.h"
+#include "runtime/memory/unique_fd.h"
 #include "server/session/session_registry.h"
-#include "server/session/unique_fd.h"
 
 namespace tessera::server {
 
@@ -27,7 +27,7 @@ class DescriptorSocket {
 
  private:
   struct Connection {
-    UniqueFd fd;
+    runtime::UniqueFd fd;
     Peer peer;
     std::shared_ptr<Session> session;  // after hello
   };
@@ -38,12 +38,12 @@ class DescriptorSocket {
   // False: the connection is at its end.
   bool Serve(Connection* connection);
   tessera::v1::AttachResponse Answer(Connection* connection, const tessera::v1::AttachRequest& request,
-                                     UniqueFd received, UniqueFd* attach);
+                                     runtime::UniqueFd received, runtime::UniqueFd* attach);
   void Drop(int fd);
 
   SessionRegistry* const sessions_;
   std::string path_;
-  UniqueFd listener_, poller_, stop_;
+  runtime::UniqueFd listener_, poller_, stop_;
   absl::flat_hash_map<int, Connection> connections_;  // of the thread
   std::thread thread_;
 };

@@ -6,7 +6,7 @@
 
 namespace tessera::server {
 
-Region::Region(RegionDescription description, UniqueFd fd, TaskPool* pool, std::function<void()> on_end)
+Region::Region(RegionDescription description, runtime::UniqueFd fd, TaskPool* pool, std::function<void()> on_end)
     : description_(std::move(description)), fd_(std::move(fd)), pool_(pool), on_end_(std::move(on_end)) {}
 
 Region::~Region() {

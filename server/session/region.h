@@ -9,9 +9,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "runtime/memory/unique_fd.h"
 #include "server/concurrency/task_pool.h"
 #include "server/device/device_table.h"
-#include "server/session/unique_fd.h"
 
 namespace tessera::server {
 
@@ -28,7 +28,7 @@ struct RegionDescription {
 class Region {
  public:
   // `pool` unmaps when the region goes, for that may wait; `on_end` is called then. Both must outlive the region.
-  Region(RegionDescription description, UniqueFd fd, TaskPool* pool, std::function<void()> on_end);
+  Region(RegionDescription description, runtime::UniqueFd fd, TaskPool* pool, std::function<void()> on_end);
   ~Region();
 
   uint64_t id() const { return description_.id; }
@@ -44,7 +44,7 @@ class Region {
 
  private:
   const RegionDescription description_;
-  const UniqueFd fd_;
+  const runtime::UniqueFd fd_;
   TaskPool* const pool_;
   const std::function<void()> on_end_;
   std::mutex mapping_;

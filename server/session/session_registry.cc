@@ -89,7 +89,7 @@ std::vector<std::shared_ptr<Region>> Session::Regions() const {
   return regions;
 }
 
-absl::StatusOr<uint64_t> Session::AddTicket(UniqueFd fd) {
+absl::StatusOr<uint64_t> Session::AddTicket(runtime::UniqueFd fd) {
   absl::MutexLock lock(&mutex_);
   if (closed_) return Ended();
   if (tickets_.size() >= kMaxTickets)
@@ -99,20 +99,20 @@ absl::StatusOr<uint64_t> Session::AddTicket(UniqueFd fd) {
   return next_ticket_++;
 }
 
-absl::StatusOr<UniqueFd> Session::TakeTicket(uint64_t ticket) {
+absl::StatusOr<runtime::UniqueFd> Session::TakeTicket(uint64_t ticket) {
   absl::MutexLock lock(&mutex_);
   auto found = tickets_.find(ticket);
   if (found == tickets_.end())
     return Error(absl::StatusCode::kNotFound, "TICKET_UNKNOWN",
                  absl::StrCat("no descriptor waits under ticket ", ticket, "; each is good for one import"));
-  UniqueFd fd = std::move(found->second);
+  runtime::UniqueFd fd = std::move(found->second);
   tickets_.erase(found);
   return fd;
 }
 
 void Session::Close() {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Region>> regions;
-  absl::flat_hash_map<uint64_t, UniqueFd> tickets;
+  absl::flat_hash_map<uint64_t, runtime::UniqueFd> tickets;
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   regions.swap(regions_);
@@ -207,7 +207,7 @@ uint32_t SessionRegistry::sessions() const {
   return sessions_.size();
 }
 
-std::shared_ptr<Region> SessionRegistry::MakeRegion(RegionDescription description, UniqueFd fd) {
+std::shared_ptr<Region> SessionRegistry::MakeRegion(RegionDescription description, runtime::UniqueFd fd) {
   description.id = next_region_.fetch_add(1, std::memory_order_relaxed);
   uint64_t size = description.size;
   metrics_->regions->Set(++regions_);

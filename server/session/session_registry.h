@@ -19,8 +19,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "runtime/memory/descriptor_socket.h"
+#include "runtime/memory/unique_fd.h"
 #include "server/session/region.h"
-#include "server/session/unique_fd.h"
 #include "server/telemetry/metrics.h"
 
 namespace tessera::server {
@@ -34,10 +35,7 @@ struct SessionLimits {
 };
 
 // Who is at the other end of the descriptor socket.
-struct Peer {
-  pid_t pid = 0;
-  uid_t uid = 0;
-};
+using Peer = runtime::PeerCredentials;
 
 // Thread-safe.
 class Session {
@@ -61,8 +59,8 @@ class Session {
   std::vector<std::shared_ptr<Region>> Regions() const;
 
   // Descriptors received and not imported yet.
-  absl::StatusOr<uint64_t> AddTicket(UniqueFd fd);
-  absl::StatusOr<UniqueFd> TakeTicket(uint64_t ticket);
+  absl::StatusOr<uint64_t> AddTicket(runtime::UniqueFd fd);
+  absl::StatusOr<runtime::UniqueFd> TakeTicket(uint64_t ticket);
 
   // False at the limit of launches in flight. Each true wants an EndLaunch.
   bool BeginLaunch() {
@@ -90,7 +88,7 @@ class Session {
   bool closed_ = false;
   uint64_t bytes_ = 0, next_ticket_ = 1;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Region>> regions_;
-  absl::flat_hash_map<uint64_t, UniqueFd> tickets_;
+  absl::flat_hash_map<uint64_t, runtime::UniqueFd> tickets_;
 };
 
 // Thread-safe.
@@ -111,7 +109,7 @@ class SessionRegistry {
   void CloseAll();
 
   // A region with a new id; its bytes count in the metrics until it goes.
-  std::shared_ptr<Region> MakeRegion(RegionDescription description, UniqueFd fd);
+  std::shared_ptr<Region> MakeRegion(RegionDescription description, runtime::UniqueFd fd);
 
   const SessionLimits& limits() const { return limits_; }
   uint32_t sessions() const;

@@ -1,0 +1,113 @@
+// A compiler for tests: describes and "compiles" by made-up rules, at once or when the test says.
+#ifndef TESSERA_SERVER_COMPILE_FAKE_BACKEND_H_
+#define TESSERA_SERVER_COMPILE_FAKE_BACKEND_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/compile/compile_backend.h"
+
+namespace tessera::server {
+
+class FakeBackend : public CompileBackend {
+ public:
+  // What modules are found to hold, by their first file's text.
+  std::map<std::string, storage::ModuleDescription> descriptions;
+  // Answers for compiles, in turn; when used up, compiles succeed.
+  std::deque<absl::Status> failures;
+  // Keep requests instead of answering them.
+  bool hold = false;
+
+  void Run(worker::WorkerRequest request, Callback done) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (request.has_compile()) jobs_.push_back(request.compile());
+    if (hold) {
+      held_.emplace_back(std::move(request), std::move(done));
+      return;
+    }
+    absl::StatusOr<worker::WorkerResponse> response = AnswerLocked(request);
+    lock.unlock();
+    done(std::move(response));
+  }
+
+  // Answers what was held.
+  void Release() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    hold = false;
+    while (!held_.empty()) {
+      auto [request, done] = std::move(held_.front());
+      held_.pop_front();
+      absl::StatusOr<worker::WorkerResponse> response = AnswerLocked(request);
+      lock.unlock();
+      done(std::move(response));
+      lock.lock();
+    }
+  }
+
+  std::vector<BackendWorker> Workers() const override { return {}; }
+
+  std::vector<storage::CompileJob> jobs() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return jobs_;
+  }
+
+ private:
+  absl::StatusOr<worker::WorkerResponse> AnswerLocked(const worker::WorkerRequest& request) {
+    worker::WorkerResponse response;
+    if (request.has_describe()) {
+      auto found = descriptions.find(request.describe().files(0).text());
+      if (found == descriptions.end()) return absl::InvalidArgumentError("the text does not parse");
+      *response.mutable_description() = found->second;
+      return response;
+    }
+    if (!failures.empty()) {
+      absl::Status failure = failures.front();
+      failures.pop_front();
+      return failure;
+    }
+    const storage::CompileJob& job = request.compile();
+    storage::Artifact* artifact = response.mutable_artifact();
+    artifact->set_format_version(1);
+    artifact->set_code("code");
+    artifact->mutable_metadata()->set_kernel(job.kernel());
+    artifact->mutable_metadata()->set_target(job.target());
+    for (int i = 0; i < job.parameters_size(); ++i) {
+      const storage::ParameterSpec& spec = job.parameters(i);
+      if (spec.kind_case() != storage::ParameterSpec::kType || spec.equals_one()) continue;
+      storage::EntryParameter* parameter = artifact->mutable_metadata()->add_parameters();
+      parameter->set_name(spec.name());
+      parameter->set_type(spec.type());
+      parameter->set_source_index(i);
+    }
+    return response;
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<storage::CompileJob> jobs_;
+  std::deque<std::pair<worker::WorkerRequest, Callback>> held_;
+};
+
+// A module with one kernel: pointers x and y, integer n, constexpr BLOCK.
+inline storage::ModuleDescription DescribeAddKernel() {
+  storage::ModuleDescription module;
+  storage::KernelDescription* kernel = module.add_kernels();
+  kernel->set_name("add_kernel");
+  kernel->set_is_kernel(true);
+  kernel->set_closure("add_kernel closure");
+  for (const char* name : {"x", "y", "n", "BLOCK"}) {
+    storage::ParameterDescription* parameter = kernel->add_parameters();
+    parameter->set_name(name);
+    parameter->set_is_constexpr(std::string(name) == "BLOCK");
+  }
+  return module;
+}
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_COMPILE_FAKE_BACKEND_H_

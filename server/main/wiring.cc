@@ -1,0 +1,165 @@
+#include "server/main/wiring.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cache/layer/best_effort_store.h"
+#include "cache/layer/hot_entries_store.h"
+#include "cache/store/rocksdb/rocksdb_store.h"
+#include "compiler/driver/driver.h"
+#include "runtime/cpu/thread_pool.h"
+#include "runtime/executor/executor_client.h"
+#include "server/compile/worker_pool.h"
+#include "server/config/config.h"
+#include "server/config/settings.h"
+#include "server/main/daemon.h"
+#include "server/main/library_catalog.h"
+#include "server/telemetry/logging.h"
+#include "spdlog/spdlog.h"
+
+namespace tessera::server {
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+
+// This binary, for its children. By name, so that people see it in ps; unless it was replaced on disk meanwhile.
+std::string OwnBinary() {
+  char path[4096];
+  ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  struct stat named, running;
+  if (length > 0) {
+    path[length] = '\0';
+    if (stat(path, &named) == 0 && stat("/proc/self/exe", &running) == 0 && named.st_ino == running.st_ino &&
+        named.st_dev == running.st_dev)
+      return path;
+  }
+  return "/proc/self/exe";
+}
+
+std::string CpuModel() {
+  std::ifstream info("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(info, line))
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  return "cpu";
+}
+
+int WorkerCount(const Config& config) {
+  if (config.workers > 0) return static_cast<int>(config.workers);
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, 8);
+}
+
+absl::StatusOr<std::unique_ptr<cache::CacheStore>> OpenStore(const Config& config) {
+  cache::RocksdbStoreOptions options;
+  options.compiler_build = compiler::CompilerBuild();
+  options.note = [](absl::string_view note) { spdlog::warn("cache: {}", std::string(note)); };
+  absl::StatusOr<std::unique_ptr<cache::CacheStore>> disk = cache::OpenRocksdbStore(config.state_dir, options);
+  if (!disk.ok()) return disk.status();
+  return cache::NewHotEntriesStore(
+      cache::NewBestEffortStore(*std::move(disk),
+                                [](absl::string_view attempt, const absl::Status& failure) {
+                                  spdlog::warn("cache: {}: {}", std::string(attempt), failure.ToString());
+                                }),
+      config.memory_cache_bytes);
+}
+
+std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string& binary) {
+  uint32_t threads = static_cast<uint32_t>(config.cpu_threads);
+  if (threads == 0) threads = static_cast<uint32_t>(runtime::DefaultCpuThreads());
+  auto starter = [&](const std::string& device) {
+    runtime::ExecutorOptions options;
+    options.command = {binary, "--role=executor", absl::StrCat("--threads=", threads)};
+    options.device = device;
+    options.kill_after = config.kernel_limit;
+    return [options] { return runtime::ExecutorClient::Start(options); };
+  };
+  std::string model = CpuModel();
+  std::vector<DeviceDescription> descriptions = {
+      {"cpu:0", "cpu", compiler::HostCpuFeatures(), model, threads},
+      {"interpreter", "interpreter", "", absl::StrCat("interpreter on ", model), 1},
+  };
+  // The default device comes first.
+  std::stable_sort(descriptions.begin(), descriptions.end(), [&](const auto& a, const auto& b) {
+    return (a.name == config.default_device) > (b.name == config.default_device);
+  });
+  auto devices = std::make_unique<DeviceTable>();
+  for (DeviceDescription& description : descriptions) {
+    std::string name = description.name;
+    devices->Add(std::move(description), starter(name));
+  }
+  return devices;
+}
+
+DaemonParts Wire(const Config& config) {
+  std::string binary = OwnBinary();
+  DaemonParts parts;
+  parts.version = kVersion;
+  parts.compiler_build = compiler::CompilerBuild();
+  parts.open_store = [config] { return OpenStore(config); };
+  WorkerPoolOptions workers;
+  workers.command = {binary, "--role=worker"};
+  workers.workers = WorkerCount(config);
+  workers.memory_bytes = config.worker_memory_bytes;
+  workers.job_limit = config.compile_limit;
+  parts.backend = std::make_unique<WorkerPool>(workers);
+  parts.devices = MakeDevices(config, binary);
+  parts.ops = std::make_unique<LibraryCatalog>();
+  return parts;
+}
+
+void RaiseDescriptorLimit() {
+  // Every region costs descriptors, here and in the executors.
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int Complain(const absl::Status& status, int exit_status) {
+  std::fprintf(stderr, "tesserad: %s\n", std::string(status.message()).c_str());
+  return exit_status;
+}
+
+}  // namespace
+
+int RunDaemon(const std::vector<std::string>& arguments) {
+  absl::StatusOr<Config> config = LoadConfig(arguments, ProcessEnvironment());
+  if (!config.ok()) return Complain(config.status(), 2);
+  if (config->print_help || config->print_config) {
+    std::fputs((config->print_help ? HelpText() : SampleConfig()).c_str(), stdout);
+    return 0;
+  }
+  if (absl::Status logging = SetUpLogging(config->log_level); !logging.ok()) return Complain(logging, 2);
+  // Blocked before any thread starts, so that every thread inherits it and sigwait below gets them all.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*config, Wire(*config));
+  if (!daemon.ok()) {
+    spdlog::error("could not start: {}", daemon.status().ToString());
+    return 1;
+  }
+  int signal_number = 0;
+  sigwait(&ends, &signal_number);
+  spdlog::info("signal {}", signal_number);
+  // A second signal ends at once.
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+  (*daemon)->Drain();
+  return 0;
+}
+
+}  // namespace tessera::server

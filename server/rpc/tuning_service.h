@@ -1,0 +1,45 @@
+#ifndef TESSERA_SERVER_RPC_TUNING_SERVICE_H_
+#define TESSERA_SERVER_RPC_TUNING_SERVICE_H_
+
+#include "proto/tessera/v1/tuning.grpc.pb.h"
+#include "server/concurrency/task_pool.h"
+#include "server/device/device_table.h"
+#include "server/tuning/tuner.h"
+#include "server/tuning/tuning_table.h"
+
+namespace tessera::server {
+
+class TuningService : public tessera::v1::TuningService::CallbackService {
+ public:
+  // `tuning_thread` runs tunings, one at a time; `pool` the rest.
+  TuningService(Tuner* tuner, TuningTable* table, DeviceTable* devices, TaskPool* tuning_thread, TaskPool* pool)
+      : tuner_(tuner), table_(table), devices_(devices), tuning_thread_(tuning_thread), pool_(pool) {}
+
+  grpc::ServerUnaryReactor* Tune(grpc::CallbackServerContext* context, const tessera::v1::TuneRequest* request,
+                                 tessera::v1::TuneResponse* response) override;
+  grpc::ServerUnaryReactor* ListTunings(grpc::CallbackServerContext* context,
+                                        const tessera::v1::ListTuningsRequest* request,
+                                        tessera::v1::ListTuningsResponse* response) override;
+  grpc::ServerUnaryReactor* PinTuning(grpc::CallbackServerContext* context,
+                                      const tessera::v1::PinTuningRequest* request,
+                                      tessera::v1::PinTuningResponse* response) override;
+  grpc::ServerUnaryReactor* ForgetTuning(grpc::CallbackServerContext* context,
+                                         const tessera::v1::ForgetTuningRequest* request,
+                                         tessera::v1::ForgetTuningResponse* response) override;
+  grpc::ServerUnaryReactor* SetPolicy(grpc::CallbackServerContext* context,
+                                      const tessera::v1::SetPolicyRequest* request,
+                                      tessera::v1::SetPolicyResponse* response) override;
+
+ private:
+  absl::Status Pin(const tessera::v1::PinTuningRequest& request);
+
+  Tuner* const tuner_;
+  TuningTable* const table_;
+  DeviceTable* const devices_;
+  TaskPool* const tuning_thread_;
+  TaskPool* const pool_;
+};
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_RPC_TUNING_SERVICE_H_
