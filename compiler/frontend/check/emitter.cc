@@ -215,7 +215,9 @@ Value ParameterReader::ReadTyped(const storage::ParameterSpec& spec, const std::
   if (!e_.HasIrType(type->dtype)) return {};
   if (spec.equals_one()) {
     if (!type->is_int()) return e_.Error(absl::StrCat("parameter '", name, "' is said to be 1 but is no integer"));
-    return Value::Tensor(e_.IrConstant(Constant::Int(1), {*type, {}}), {*type, {}});
+    Value one = Value::Tensor(e_.IrConstant(Constant::Int(1), {*type, {}}), {*type, {}});
+    one.constant = Constant::Int(1);
+    return one;
   }
   return Value::Tensor(AddArgument(name, *type, path, spec.divisibility()), {*type, {}});
 }

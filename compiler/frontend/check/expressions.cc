@@ -276,6 +276,8 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
         if (name == "element_ty") return base;  // lenient: of a scalar's dtype
         if (name == "is_ptr" || name == "is_block") return Value::Method(base, name);
       }
+      if (c.is_builtin("tl.PropagateNan") || c.is_builtin("tl.target_info"))
+        return Value::Of(Constant::Builtin(absl::StrCat(c.text, ".", name)));
       Lookup lookup = index_.Attribute(c, name);
       if (lookup.found()) return Value::Of(lookup.value);
       if (lookup.outcome == Lookup::Outcome::kNotConstant)

@@ -78,6 +78,7 @@ Value Emitter::ToTensor(const Value& value, absl::string_view what) {
 
 Value Emitter::Strong(const Value& value) {
   if (value.is_number()) return ToTensor(value);
+  if (value.is_known_integer()) return Value::Tensor(value.ir, value.type);
   if (!value.is_tuple()) return value;
   Value copy = value;
   copy.items = std::make_shared<std::vector<Value>>();
@@ -271,7 +272,11 @@ Value Emitter::Unary(UnaryOp op, const Value& a) {
     case UnaryOp::kPos: return a;
     case UnaryOp::kNeg:
       if (element.is_float()) return Value::Tensor(Make<arith::NegFOp>(a.ir), a.type);
-      return Value::Tensor(Make<arith::SubIOp>(IrConstant(Constant::Int(0), a.type), a.ir), a.type);
+      {
+        Value result = Value::Tensor(Make<arith::SubIOp>(IrConstant(Constant::Int(0), a.type), a.ir), a.type);
+        if (a.is_known_integer()) result.constant = Constant::Int(-a.constant.integer);
+        return result;
+      }
     case UnaryOp::kInvert: {
       if (!element.is_int()) return Error(absl::StrCat("'~' wants integers, not ", Describe(a)));
       mlir::Value ones = IrConstant(Constant::Int(element.is_bool() ? 1 : -1), a.type);
@@ -338,8 +343,15 @@ Value Emitter::Binary(BinaryOp op, const Value& a, const Value& b) {
     case BinaryOp::kBitXor:
     case BinaryOp::kShl:
     case BinaryOp::kShr: return Bitwise(op, a, b);
-    default: return Arithmetic(op, a, b);
+    default: break;
   }
+  Value result = Arithmetic(op, a, b);
+  auto known = [](const Value& v) { return v.is_known_integer() || v.is_constant(ConstantKind::kInt); };
+  if (!failed_ && known(a) && known(b) && result.type.element.is_int()) {
+    std::string ignored;
+    result.constant = EvaluateBinary(op, a.constant, b.constant, &ignored).value_or(Constant::None());
+  }
+  return result;
 }
 
 Value Emitter::PointerArithmetic(BinaryOp op, const Value& a, const Value& b) {

@@ -641,15 +641,16 @@ void Emitter::RangeLoop(const Stmt& stmt, const std::vector<CallArgument>& argum
       return;
     }
   }
-  if (bounds[2].is_constant()) {
+  if (bounds[2].is_constant() || bounds[2].is_known_integer()) {
     Integer step = bounds[2].constant.as_integer();
     if (step == 0) {
       Error(call, "the step of range is 0");
       return;
     }
     if (step < 0) {
+      At at(*this, call);
       counts_down = true;
-      bounds[2] = Value::Int(-step);
+      bounds[2] = Unary(UnaryOp::kNeg, bounds[2]);
       std::swap(bounds[0], bounds[1]);
     }
   }

@@ -12,7 +12,10 @@ using Kind = Value::Kind;
 // Calls `visit` on each IR value of `value` in a fixed order. One place, so that flattening and rebuilding agree.
 void Visit(Value& value, const std::function<void(mlir::Value&)>& visit) {
   switch (value.kind) {
-    case Kind::kTensor: visit(value.ir); return;
+    case Kind::kTensor:
+      visit(value.ir);
+      value.constant = Constant::None();  // another IR value, of which nothing is known
+      return;
     case Kind::kTuple:
     case Kind::kMethod: {
       auto items = std::make_shared<std::vector<Value>>(*value.items);

@@ -43,6 +43,8 @@ struct Value {
     kMethod,        // `items[0]`.`constant.text`, to be called
   };
   Kind kind = Kind::kError;
+  // kConstant. kTensor: an integer if Triton would know the value here, because an argument is 1; else None. Only the
+  // direction of a loop depends on it.
   Constant constant;
   Type type;       // kTensor, kType
   mlir::Value ir;  // kTensor
@@ -64,6 +66,7 @@ struct Value {
   bool is_constant() const { return kind == Kind::kConstant; }
   bool is_constant(ConstantKind k) const { return is_constant() && constant.kind == k; }
   bool is_none() const { return is_constant() && constant.is_none(); }
+  bool is_known_integer() const { return is_tensor() && constant.is(ConstantKind::kInt); }
   bool is_number() const { return is_constant() && constant.is_number(); }  // weak
   bool is_tensor() const { return kind == Kind::kTensor; }
   bool is_tuple() const { return kind == Kind::kTuple; }
