@@ -1,6 +1,8 @@
-// What a launch costs between daemon and executor: round trips of a nop kernel, alone and with 16 in flight.
+// What a launch costs between daemon and executor: round trips of a nop kernel, alone and with 16
+// in flight.
 //
-// Prints p50 and p99 in microseconds. `--seconds=N` sets the time of each measurement, `--spin-us=N` what Submit polls.
+// Prints p50 and p99 in microseconds. `--seconds=N` sets the time of each measurement,
+// `--spin-us=N` what Submit polls.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -25,7 +27,8 @@ struct Settings {
 void Print(const char* what, std::vector<uint64_t> nanos, double per_launch_us) {
   std::sort(nanos.begin(), nanos.end());
   std::printf("%-44s p50 %7.1f us   p99 %7.1f us   %7.2f us per launch   %zu launches\n", what,
-              nanos[nanos.size() / 2] * 1e-3, nanos[nanos.size() * 99 / 100] * 1e-3, per_launch_us, nanos.size());
+              nanos[nanos.size() / 2] * 1e-3, nanos[nanos.size() * 99 / 100] * 1e-3, per_launch_us,
+              nanos.size());
 }
 
 void Pause(uint64_t nanos) {
@@ -34,7 +37,8 @@ void Pause(uint64_t nanos) {
   }
 }
 
-void OneAtATime(ExecutorClient* executor, const char* what, absl::Duration spin, uint64_t gap_ns, double seconds) {
+void OneAtATime(ExecutorClient* executor, const char* what, absl::Duration spin, uint64_t gap_ns,
+                double seconds) {
   std::vector<uint64_t> nanos;
   LaunchCommand command;
   command.kernel = 1;
@@ -53,11 +57,13 @@ void OneAtATime(ExecutorClient* executor, const char* what, absl::Duration spin,
     while (done.load() == 0) FutexWait(&done, 0, 1000000000);
     nanos.push_back(MonotonicNanos() - start);
   }
-  const double per_launch = static_cast<double>(MonotonicNanos() - begin - paused) * 1e-3 / nanos.size();
+  const double per_launch =
+      static_cast<double>(MonotonicNanos() - begin - paused) * 1e-3 / nanos.size();
   Print(what, std::move(nanos), per_launch);
 }
 
-// Keeps `depth` launches in flight; a completion submits the next one, as a stream of launches does.
+// Keeps `depth` launches in flight; a completion submits the next one, as a stream of launches
+// does.
 class Stream {
  public:
   Stream(ExecutorClient* executor, double seconds)
@@ -102,13 +108,17 @@ int Benchmark(const Settings& settings) {
   const uint64_t before = MonotonicNanos();
   auto executor = ExecutorClient::Start(TestExecutorOptions());
   if (!executor.ok() || !(*executor)->LoadKernel(1, TestKernel("nop")).ok()) return 1;
-  std::printf("start of an executor and its first kernel: %.2f ms\n", (MonotonicNanos() - before) * 1e-6);
+  std::printf("start of an executor and its first kernel: %.2f ms\n",
+              (MonotonicNanos() - before) * 1e-6);
   const absl::Duration spin = absl::Microseconds(settings.spin_us);
   OneAtATime(executor->get(), "1 in flight, polled", spin, 0, settings.seconds);
-  OneAtATime(executor->get(), "1 in flight, polled, after a pause of 30 us", spin, 30000, settings.seconds);
-  OneAtATime(executor->get(), "1 in flight, polled, after a pause of 1 ms", spin, 1000000, settings.seconds);
+  OneAtATime(executor->get(), "1 in flight, polled, after a pause of 30 us", spin, 30000,
+             settings.seconds);
+  OneAtATime(executor->get(), "1 in flight, polled, after a pause of 1 ms", spin, 1000000,
+             settings.seconds);
   OneAtATime(executor->get(), "1 in flight, callback", absl::ZeroDuration(), 0, settings.seconds);
-  OneAtATime(executor->get(), "1 in flight, callback, after a pause of 30 us", absl::ZeroDuration(), 30000, settings.seconds);
+  OneAtATime(executor->get(), "1 in flight, callback, after a pause of 30 us", absl::ZeroDuration(),
+             30000, settings.seconds);
   Stream(executor->get(), settings.seconds).Run(16, "16 in flight");
   return 0;
 }
@@ -122,8 +132,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     bool ok = false;
-    if (absl::ConsumePrefix(&argument, "--seconds=")) ok = absl::SimpleAtod(argument, &settings.seconds);
-    else if (absl::ConsumePrefix(&argument, "--spin-us=")) ok = absl::SimpleAtoi(argument, &settings.spin_us);
+    if (absl::ConsumePrefix(&argument, "--seconds="))
+      ok = absl::SimpleAtod(argument, &settings.seconds);
+    else if (absl::ConsumePrefix(&argument, "--spin-us="))
+      ok = absl::SimpleAtoi(argument, &settings.spin_us);
     if (!ok) {
       std::fprintf(stderr, "usage: %s [--seconds=N] [--spin-us=N]\n", argv[0]);
       return 2;

@@ -30,13 +30,17 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr uint64_t kPollNs = 5000;  // before the completion thread sleeps; longer polls hurt where cores are shared
-constexpr size_t kMaxBatch = 64;    // completions taken before their callbacks run
+constexpr uint64_t kPollNs =
+    5000;  // before the completion thread sleeps; longer polls hurt where cores are shared
+constexpr size_t kMaxBatch = 64;  // completions taken before their callbacks run
 constexpr size_t kMaxBacklog = 1 << 16;
-constexpr absl::Duration kStartLimit = absl::Seconds(10);  // from exec to the first answer, on a loaded machine
-constexpr absl::Duration kCallLimit = absl::Seconds(60);   // linking the largest kernels takes a few seconds
-constexpr size_t kRestoreWindow = 32;  // requests unanswered while a new executor gets regions and kernels back
-constexpr uint64_t kAttachId = 0;       // of requests that no caller waits for; calls count from 1
+constexpr absl::Duration kStartLimit =
+    absl::Seconds(10);  // from exec to the first answer, on a loaded machine
+constexpr absl::Duration kCallLimit =
+    absl::Seconds(60);  // linking the largest kernels takes a few seconds
+constexpr size_t kRestoreWindow =
+    32;  // requests unanswered while a new executor gets regions and kernels back
+constexpr uint64_t kAttachId = 0;  // of requests that no caller waits for; calls count from 1
 constexpr uint64_t kRestoreId = ~uint64_t{0};
 constexpr absl::Duration kLongestBackoff = absl::Seconds(5);
 
@@ -52,7 +56,8 @@ class SupervisedExecutor final : public ExecutorClient {
 
   absl::Status Begin();
 
-  absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size, bool read_only) override;
+  absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
+                         bool read_only) override;
   void UnmapRegion(uint64_t region) override;
   absl::Status LoadKernel(uint64_t kernel, const storage::Artifact& artifact) override;
   void UnloadKernel(uint64_t kernel) override;
@@ -68,10 +73,11 @@ class SupervisedExecutor final : public ExecutorClient {
   struct Life {
     std::unique_ptr<ExecutorIncarnation> process;
     std::thread completion_thread;
-    std::mutex reader_mutex;              // who reads the completion ring
-    std::vector<RingCompletion> carried;  // by reader_mutex: read by a polling Submit, but not its own
-    std::string record;                   // by reader_mutex: for its memory
-    bool damaged = false;                 // by reader_mutex: the ring is not read any more
+    std::mutex reader_mutex;  // who reads the completion ring
+    std::vector<RingCompletion>
+        carried;           // by reader_mutex: read by a polling Submit, but not its own
+    std::string record;    // by reader_mutex: for its memory
+    bool damaged = false;  // by reader_mutex: the ring is not read any more
     std::atomic<bool> ended{false};
     absl::Status reason;  // by mutex_; set before `ended`
   };
@@ -116,7 +122,8 @@ class SupervisedExecutor final : public ExecutorClient {
   void AnswerCalls(const std::vector<worker::ExecutorResponse>& responses);
   void CheckProgress(Life* life);
   void BackOff(int failures);
-  void FailLaunches(const absl::Status& reason, const std::function<bool(const PendingLaunch&)>& chosen);
+  void FailLaunches(const absl::Status& reason,
+                    const std::function<bool(const PendingLaunch&)>& chosen);
 
   // Completions.
   void ReadCompletions(Life* life);
@@ -125,7 +132,8 @@ class SupervisedExecutor final : public ExecutorClient {
   void Deliver(std::vector<RingCompletion> completions);
   void Run(Callbacks callbacks);
 
-  absl::Status CallExecutor(worker::ExecutorRequest request, int fd, uint64_t kernel, std::function<void()> on_success);
+  absl::Status CallExecutor(worker::ExecutorRequest request, int fd, uint64_t kernel,
+                            std::function<void()> on_success);
 
   // Under mutex_.
   absl::Status CheckAdmission(uint64_t kernel, size_t record_bytes) const;
@@ -179,7 +187,8 @@ absl::Status SupervisedExecutor::Begin() {
   return start_status_;
 }
 
-// ---- Supervision: one thread starts every executor (children die with the thread that made them) and buries it.
+// ---- Supervision: one thread starts every executor (children die with the thread that made them)
+// and buries it.
 
 void SupervisedExecutor::Supervise() {
   pthread_setname_np(pthread_self(), "exec-supervise");
@@ -206,7 +215,8 @@ void SupervisedExecutor::Supervise() {
     if (stopping_) break;
     ++restarts_;
   }
-  FailLaunches(absl::UnavailableError("the executor was stopped"), [](const PendingLaunch&) { return true; });
+  FailLaunches(absl::UnavailableError("the executor was stopped"),
+               [](const PendingLaunch&) { return true; });
 }
 
 absl::StatusOr<std::shared_ptr<SupervisedExecutor::Life>> SupervisedExecutor::StartLife() {
@@ -217,7 +227,8 @@ absl::StatusOr<std::shared_ptr<SupervisedExecutor::Life>> SupervisedExecutor::St
   if (!restored.ok()) {
     const ExecutorDeath death = life->process->Reap();
     std::unique_lock<std::mutex> lock(mutex_);
-    const absl::Status reason = absl::UnavailableError(absl::StrCat(death.text, NoteCulprit(death), ", while it started"));
+    const absl::Status reason =
+        absl::UnavailableError(absl::StrCat(death.text, NoteCulprit(death), ", while it started"));
     if (stopping_) return reason;
     lock.unlock();
     if (options_.on_death) options_.on_death(reason);
@@ -235,8 +246,8 @@ absl::StatusOr<std::shared_ptr<SupervisedExecutor::Life>> SupervisedExecutor::St
   return life;
 }
 
-// Attaches, then maps every region and loads every kernel that is to be there. A region that cannot be mapped any more
-// (its owner truncated it) is left out: launches on it fail, the others go on.
+// Attaches, then maps every region and loads every kernel that is to be there. A region that cannot
+// be mapped any more (its owner truncated it) is left out: launches on it fail, the others go on.
 absl::Status SupervisedExecutor::Restore(Life* life) {
   size_t unanswered = 1;
   RETURN_IF_ERROR(life->process->SendAttach(kAttachId));
@@ -264,7 +275,8 @@ absl::Status SupervisedExecutor::Restore(Life* life) {
 }
 
 absl::Status SupervisedExecutor::AwaitAnswers(Life* life, size_t most_left, size_t* unanswered) {
-  uint64_t deadline = MonotonicNanos() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kStartLimit));
+  uint64_t deadline =
+      MonotonicNanos() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kStartLimit));
   while (*unanswered > most_left) {
     const uint64_t now = MonotonicNanos();
     if (now >= deadline) {
@@ -281,13 +293,15 @@ absl::Status SupervisedExecutor::AwaitAnswers(Life* life, size_t most_left, size
       }
     }
     *unanswered -= std::min(*unanswered, responses.size());
-    if (!responses.empty()) deadline = now + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kStartLimit));
+    if (!responses.empty())
+      deadline = now + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kStartLimit));
   }
   return absl::OkStatus();
 }
 
 void SupervisedExecutor::Watch(Life* life) {
-  const absl::Duration tick = std::min(std::max(options_.kill_after / 8, absl::Milliseconds(5)), absl::Seconds(1));
+  const absl::Duration tick =
+      std::min(std::max(options_.kill_after / 8, absl::Milliseconds(5)), absl::Seconds(1));
   const int tick_ms = static_cast<int>(absl::ToInt64Milliseconds(tick));
   for (;;) {
     std::vector<worker::ExecutorResponse> responses;
@@ -314,7 +328,8 @@ void SupervisedExecutor::AnswerCalls(const std::vector<worker::ExecutorResponse>
       if (found == calls_.end()) continue;
       Call* call = found->second;
       calls_.erase(found);
-      call->status = absl::Status(static_cast<absl::StatusCode>(response.code()), response.message());
+      call->status =
+          absl::Status(static_cast<absl::StatusCode>(response.code()), response.message());
       call->answered = true;
       if (call->status.ok()) call->on_success();
     }
@@ -333,7 +348,8 @@ void SupervisedExecutor::CheckProgress(Life* life) {
       reason = absl::StrCat("a launch ran longer than ", absl::FormatDuration(options_.kill_after));
     }
     for (const auto& entry : calls_) {
-      if (absl::Nanoseconds(now - std::min(now, entry.second->start_ns)) > std::max(kCallLimit, options_.kill_after)) {
+      if (absl::Nanoseconds(now - std::min(now, entry.second->start_ns)) >
+          std::max(kCallLimit, options_.kill_after)) {
         reason = "a request was not answered in time";
       }
     }
@@ -356,7 +372,8 @@ void SupervisedExecutor::EndLife(const std::shared_ptr<Life>& life) {
       Call* call = entry.second;
       call->status = reason;
       call->answered = true;
-      call->repeat = !expected && !(death.by_fault && call->kernel != 0 && call->kernel == death.loading_kernel);
+      call->repeat = !expected &&
+                     !(death.by_fault && call->kernel != 0 && call->kernel == death.loading_kernel);
     }
     calls_.clear();
   }
@@ -365,18 +382,21 @@ void SupervisedExecutor::EndLife(const std::shared_ptr<Life>& life) {
   life->ended.store(true);
   life->process->completions().Interrupt();
   life->completion_thread.join();
-  // Launches of a kernel barred just now that were not sent yet; the next executor does not load it.
+  // Launches of a kernel barred just now that were not sent yet; the next executor does not load
+  // it.
   std::set<uint64_t> barred;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     barred = quarantined_;
   }
   for (uint64_t kernel : barred) {
-    FailLaunches(Barred(kernel), [kernel](const PendingLaunch& launch) { return launch.kernel == kernel; });
+    FailLaunches(Barred(kernel),
+                 [kernel](const PendingLaunch& launch) { return launch.kernel == kernel; });
   }
 }
 
-// Names what ran, and bars it if it was at fault. The executor's own word is checked against what we gave it.
+// Names what ran, and bars it if it was at fault. The executor's own word is checked against what
+// we gave it.
 std::string SupervisedExecutor::NoteCulprit(const ExecutorDeath& death) {
   auto launch = launches_.find(death.running_launch);
   uint64_t kernel = 0;
@@ -393,7 +413,8 @@ std::string SupervisedExecutor::NoteCulprit(const ExecutorDeath& death) {
 }
 
 void SupervisedExecutor::BackOff(int failures) {
-  const absl::Duration delay = std::min(absl::Milliseconds(10) * (1 << std::min(failures, 10)), kLongestBackoff);
+  const absl::Duration delay =
+      std::min(absl::Milliseconds(10) * (1 << std::min(failures, 10)), kLongestBackoff);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait_for(lock, absl::ToChronoMilliseconds(delay), [this] { return stopping_; });
 }
@@ -417,7 +438,8 @@ void SupervisedExecutor::FailLaunches(const absl::Status& reason,
     // Removals stay: a later executor still has to hear of them.
     backlog_.erase(std::remove_if(backlog_.begin(), backlog_.end(),
                                   [this](const QueuedCommand& command) {
-                                    return command.kind == CommandKind::kLaunch && launches_.count(command.id) == 0;
+                                    return command.kind == CommandKind::kLaunch &&
+                                           launches_.count(command.id) == 0;
                                   }),
                    backlog_.end());
     CountLaunchesLocked();
@@ -439,7 +461,8 @@ void SupervisedExecutor::ReadCompletions(Life* life) {
       batch = std::move(life->carried);
       life->carried.clear();
       RingCompletion completion;
-      while (batch.size() < kMaxBatch && TakeOne(life, &completion)) batch.push_back(std::move(completion));
+      while (batch.size() < kMaxBatch && TakeOne(life, &completion))
+        batch.push_back(std::move(completion));
       damaged = life->damaged;
     }
     if (!batch.empty()) {
@@ -461,12 +484,14 @@ void SupervisedExecutor::ReadCompletions(Life* life) {
   FailLaunches(reason, [](const PendingLaunch& launch) { return launch.sent; });
 }
 
-// Takes a completion from the ring; false if there is none. A ring that holds garbage costs the executor its life.
+// Takes a completion from the ring; false if there is none. A ring that holds garbage costs the
+// executor its life.
 bool SupervisedExecutor::TakeOne(Life* life, RingCompletion* completion) {
   if (life->damaged) return false;
   const absl::StatusOr<bool> read = life->process->completions().TryRead(&life->record);
   if (read.ok() && !*read) return false;
-  const absl::Status status = read.ok() ? DecodeCompletion(life->record, completion) : read.status();
+  const absl::Status status =
+      read.ok() ? DecodeCompletion(life->record, completion) : read.status();
   if (status.ok()) return true;
   life->damaged = true;
   const absl::string_view message = status.message();
@@ -481,7 +506,8 @@ void SupervisedExecutor::PollForOwn(Life* life, uint64_t id, absl::Duration spin
     std::lock_guard<std::mutex> lock(life->reader_mutex);
     PollFor(static_cast<uint64_t>(absl::ToInt64Nanoseconds(spin)), [&] {
       RingCompletion completion;
-      if (!TakeOne(life, &completion)) return life->damaged || life->ended.load(std::memory_order_relaxed);
+      if (!TakeOne(life, &completion))
+        return life->damaged || life->ended.load(std::memory_order_relaxed);
       wake = completion.id != id;
       (wake ? life->carried : own).push_back(std::move(completion));
       return true;
@@ -530,17 +556,21 @@ absl::Status SupervisedExecutor::CheckAdmission(uint64_t kernel, size_t record_b
   if (stopping_) return absl::UnavailableError("the executor was stopped");
   if (quarantined_.count(kernel) != 0) return Barred(kernel);
   if (record_bytes > std::max<size_t>(options_.ring_bytes, 4096) / 2) {
-    return absl::InvalidArgumentError(absl::StrCat("a launch of ", record_bytes, " bytes does not fit the ring"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a launch of ", record_bytes, " bytes does not fit the ring"));
   }
   if (backlog_.size() >= kMaxBacklog) {
-    return absl::ResourceExhaustedError(absl::StrCat(launches_.size(), " launches wait for the executor already"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(launches_.size(), " launches wait for the executor already"));
   }
   return absl::OkStatus();
 }
 
-void SupervisedExecutor::Submit(const LaunchCommand& command, absl::Duration spin, DoneCallback done) {
+void SupervisedExecutor::Submit(const LaunchCommand& command, absl::Duration spin,
+                                DoneCallback done) {
   const uint64_t id = next_launch_.fetch_add(1, std::memory_order_relaxed);
-  QueuedCommand queued = {CommandKind::kLaunch, id, EncodeCommand(CommandKind::kLaunch, id, command)};
+  QueuedCommand queued = {CommandKind::kLaunch, id,
+                          EncodeCommand(CommandKind::kLaunch, id, command)};
   std::shared_ptr<Life> life;
   bool polls = false;
   bool sent = false;
@@ -550,11 +580,13 @@ void SupervisedExecutor::Submit(const LaunchCommand& command, absl::Duration spi
     refused = CheckAdmission(command.kernel, queued.record.size());
     if (refused.ok()) {
       life = life_;
-      // Only a launch that is alone in flight is worth polling for: its completion is the next one. Said before the
-      // executor can see the launch, so that it does not wake the completion thread.
+      // Only a launch that is alone in flight is worth polling for: its completion is the next one.
+      // Said before the executor can see the launch, so that it does not wake the completion
+      // thread.
       polls = spin > absl::ZeroDuration() && life != nullptr && launches_.empty() &&
               life->process->completions().BeginPolling();
-      launches_.emplace(id, PendingLaunch{command.kernel, MonotonicNanos(), false, std::move(done)});
+      launches_.emplace(id,
+                        PendingLaunch{command.kernel, MonotonicNanos(), false, std::move(done)});
       CountLaunchesLocked();
       sent = EnqueueLocked(std::move(queued));
     }
@@ -594,9 +626,14 @@ bool SupervisedExecutor::WriteLocked(const QueuedCommand& command) {
       launches_.at(command.id).sent = true;
       if (sent_++ == 0) progress_ns_ = MonotonicNanos();
       break;
-    // From here on a restarted executor is not told of them any more; launches before them are sent.
-    case CommandKind::kUnmapRegion: regions_.erase(command.id); break;
-    case CommandKind::kUnloadKernel: kernels_.erase(command.id); break;
+    // From here on a restarted executor is not told of them any more; launches before them are
+    // sent.
+    case CommandKind::kUnmapRegion:
+      regions_.erase(command.id);
+      break;
+    case CommandKind::kUnloadKernel:
+      kernels_.erase(command.id);
+      break;
   }
   return true;
 }
@@ -615,7 +652,9 @@ void SupervisedExecutor::UnmapRegion(uint64_t region) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (regions_.count(region) == 0) return;
-    if (EnqueueLocked({CommandKind::kUnmapRegion, region, EncodeRemoval(CommandKind::kUnmapRegion, region)})) life = life_;
+    if (EnqueueLocked(
+            {CommandKind::kUnmapRegion, region, EncodeRemoval(CommandKind::kUnmapRegion, region)}))
+      life = life_;
   }
   if (life != nullptr) life->process->commands().Notify();
 }
@@ -625,7 +664,9 @@ void SupervisedExecutor::UnloadKernel(uint64_t kernel) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (kernels_.count(kernel) == 0) return;
-    if (EnqueueLocked({CommandKind::kUnloadKernel, kernel, EncodeRemoval(CommandKind::kUnloadKernel, kernel)})) life = life_;
+    if (EnqueueLocked({CommandKind::kUnloadKernel, kernel,
+                       EncodeRemoval(CommandKind::kUnloadKernel, kernel)}))
+      life = life_;
   }
   if (life != nullptr) life->process->commands().Notify();
 }
@@ -637,7 +678,8 @@ std::vector<uint64_t> SupervisedExecutor::quarantined() const {
 
 // ---- Requests: over the control socket, answered one by one.
 
-absl::Status SupervisedExecutor::MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size, bool read_only) {
+absl::Status SupervisedExecutor::MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
+                                           bool read_only) {
   if (region == 0) return absl::InvalidArgumentError("0 names no region");
   auto kept = std::make_shared<KeptRegion>();
   kept->fd = UniqueFd::Duplicate(fd);
@@ -648,7 +690,8 @@ absl::Status SupervisedExecutor::MapRegion(uint64_t region, int fd, uint64_t off
   map->set_offset(offset);
   map->set_size(size);
   map->set_read_only(read_only);
-  return CallExecutor(kept->request, kept->fd.get(), 0, [this, region, kept] { regions_.emplace(region, kept); });
+  return CallExecutor(kept->request, kept->fd.get(), 0,
+                      [this, region, kept] { regions_.emplace(region, kept); });
 }
 
 absl::Status SupervisedExecutor::LoadKernel(uint64_t kernel, const storage::Artifact& artifact) {
@@ -659,12 +702,14 @@ absl::Status SupervisedExecutor::LoadKernel(uint64_t kernel, const storage::Arti
   load->set_kernel(kernel);
   *load->mutable_artifact() = artifact;
   load->mutable_artifact()->clear_stages();  // text for people
-  return CallExecutor(kept->request, -1, kernel, [this, kernel, kept] { kernels_.emplace(kernel, kept); });
+  return CallExecutor(kept->request, -1, kernel,
+                      [this, kernel, kept] { kernels_.emplace(kernel, kept); });
 }
 
-// Sends `request` and waits for the answer, through restarts of the executor unless the request caused them.
-absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request, int fd, uint64_t kernel,
-                                              std::function<void()> on_success) {
+// Sends `request` and waits for the answer, through restarts of the executor unless the request
+// caused them.
+absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request, int fd,
+                                              uint64_t kernel, std::function<void()> on_success) {
   constexpr int kAttempts = 3;
   Call call;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -672,8 +717,10 @@ absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request, i
     call.kernel = kernel;
     call.on_success = on_success;
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kStartLimit), [this] { return life_ != nullptr || stopping_; })) {
-      return absl::UnavailableError(absl::StrCat("there is no executor: ", start_status_.message()));
+    if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kStartLimit),
+                           [this] { return life_ != nullptr || stopping_; })) {
+      return absl::UnavailableError(
+          absl::StrCat("there is no executor: ", start_status_.message()));
     }
     if (stopping_) return absl::UnavailableError("the executor was stopped");
     std::shared_ptr<Life> life = life_;

@@ -1,9 +1,9 @@
 // The daemon's end of an executor process: memory, kernels and launches of one device.
 //
-// The executor is a child process (posix_spawn of our own binary) that maps the clients' memory and runs kernels.
-// Launches go through a shared-memory ring, everything else over a control socket. When the executor dies, every
-// launch in flight fails with UNAVAILABLE and a reason, `on_death` is called once, and a restarted executor gets
-// all regions again. Thread-safe.
+// The executor is a child process (posix_spawn of our own binary) that maps the clients' memory and
+// runs kernels. Launches go through a shared-memory ring, everything else over a control socket.
+// When the executor dies, every launch in flight fails with UNAVAILABLE and a reason, `on_death` is
+// called once, and a restarted executor gets all regions again. Thread-safe.
 #ifndef TESSERA_RUNTIME_EXECUTOR_EXECUTOR_CLIENT_H_
 #define TESSERA_RUNTIME_EXECUTOR_EXECUTOR_CLIENT_H_
 
@@ -24,8 +24,8 @@ namespace tessera::runtime {
 
 // One parameter slot of a launch: a scalar, or a place in a region.
 struct LaunchParam {
-  uint64_t region = 0;  // 0: `value` is the slot (scalars, null pointers)
-  uint64_t value = 0;   // scalar bits, or the byte offset into the region
+  uint64_t region = 0;        // 0: `value` is the slot (scalars, null pointers)
+  uint64_t value = 0;         // scalar bits, or the byte offset into the region
   uint64_t extent_bytes = 0;  // declared extent from `value` on, for checks
 };
 
@@ -47,8 +47,10 @@ struct ExecutorOptions {
   std::vector<std::string> command;  // argv of the child; "--executor-fd=N" is appended
   std::string device;                // "cpu:0"
   uint32_t ring_bytes = 1 << 20;
-  absl::Duration kill_after = absl::Seconds(30);  // a launch that runs longer costs the executor its life
-  // Told once for each death: what killed the executor, and in which kernel. On a thread of the client; must not block.
+  // A launch that runs longer costs the executor its life.
+  absl::Duration kill_after = absl::Seconds(30);
+  // Told once for each death: what killed the executor, and in which kernel. On a thread of the
+  // client; must not block.
   std::function<void(const absl::Status& reason)> on_death;
 };
 
@@ -61,7 +63,8 @@ class ExecutorClient {
   virtual ~ExecutorClient() = default;  // stops the child
 
   // Maps `fd` (kept duplicated for re-mapping after a restart) as `region`. Ids are never reused.
-  virtual absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size, bool read_only) = 0;
+  virtual absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
+                                 bool read_only) = 0;
   // Unmaps; launches already submitted finish first.
   virtual void UnmapRegion(uint64_t region) = 0;
 
@@ -69,8 +72,10 @@ class ExecutorClient {
   virtual absl::Status LoadKernel(uint64_t kernel, const storage::Artifact& artifact) = 0;
   virtual void UnloadKernel(uint64_t kernel) = 0;
 
-  // Queues a launch. `done` runs exactly once, on a thread of this object or on the caller's if the launch finishes
-  // within a short spin (`spin`, a few microseconds); it must not block.
+  // Queues a launch. `done` runs exactly once, on a thread of this object or on the caller's: if the
+  // launch is refused at once, or if it ends within a short spin (`spin`; 40 us cover a small kernel
+  // and the wake-up of a sleeping core; for callers that have nothing else to do). It must not
+  // block; it may call Submit.
   virtual void Submit(const LaunchCommand& command, absl::Duration spin, DoneCallback done) = 0;
 
   virtual pid_t pid() const = 0;

@@ -36,11 +36,12 @@ std::string SignalName(int signal) {
 }
 
 bool IsFault(int signal) {
-  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGABRT;
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+         signal == SIGABRT;
 }
 
-// Starts `command` with descriptor 3 = `control` and nothing else above standard error, with default signal handling
-// and in a process group of its own.
+// Starts `command` with descriptor 3 = `control` and nothing else above standard error, with
+// default signal handling and in a process group of its own.
 absl::StatusOr<pid_t> SpawnProcess(std::vector<std::string> command, int control) {
   command.push_back(absl::StrCat("--executor-fd=", kChildControlFd));
   std::vector<char*> argv;
@@ -59,7 +60,8 @@ absl::StatusOr<pid_t> SpawnProcess(std::vector<std::string> command, int control
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, argv[0], &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
@@ -70,8 +72,10 @@ absl::StatusOr<pid_t> SpawnProcess(std::vector<std::string> command, int control
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExecutorIncarnation>> ExecutorIncarnation::Spawn(const ExecutorOptions& options) {
-  if (options.command.empty()) return absl::InvalidArgumentError("no command to start an executor with");
+absl::StatusOr<std::unique_ptr<ExecutorIncarnation>> ExecutorIncarnation::Spawn(
+    const ExecutorOptions& options) {
+  if (options.command.empty())
+    return absl::InvalidArgumentError("no command to start an executor with");
   std::unique_ptr<ExecutorIncarnation> life(new ExecutorIncarnation);
   life->device_ = options.device;
   ASSIGN_OR_RETURN(life->command_memory_, RingMemory::Create(options.ring_bytes));
@@ -79,7 +83,8 @@ absl::StatusOr<std::unique_ptr<ExecutorIncarnation>> ExecutorIncarnation::Spawn(
   life->commands_ = std::make_unique<RingProducer>(life->command_memory_);
   life->completions_ = std::make_unique<RingConsumer>(life->completion_memory_);
   ASSIGN_OR_RETURN(life->status_fd_, CreateSealedMemory("tessera-status", sizeof(ExecutorStatus)));
-  void* page = mmap(nullptr, sizeof(ExecutorStatus), PROT_READ, MAP_SHARED, life->status_fd_.get(), 0);
+  void* page =
+      mmap(nullptr, sizeof(ExecutorStatus), PROT_READ, MAP_SHARED, life->status_fd_.get(), 0);
   if (page == MAP_FAILED) return SystemStatus(errno, "mapping the status page");
   life->status_ = static_cast<ExecutorStatus*>(page);
 
@@ -87,7 +92,8 @@ absl::StatusOr<std::unique_ptr<ExecutorIncarnation>> ExecutorIncarnation::Spawn(
   life->control_ = std::move(ends.first);
   ASSIGN_OR_RETURN(life->pid_, SpawnProcess(options.command, ends.second.get()));
   life->pid_fd_ = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, life->pid_, 0)));
-  if (!life->pid_fd_.open()) return SystemStatus(errno, "opening a descriptor for the executor process");
+  if (!life->pid_fd_.open())
+    return SystemStatus(errno, "opening a descriptor for the executor process");
   return life;
 }
 
@@ -104,13 +110,15 @@ absl::Status ExecutorIncarnation::SendAttach(uint64_t id) {
   return Send(request, descriptors);
 }
 
-absl::Status ExecutorIncarnation::Send(const worker::ExecutorRequest& request, absl::Span<const int> descriptors) {
+absl::Status ExecutorIncarnation::Send(const worker::ExecutorRequest& request,
+                                       absl::Span<const int> descriptors) {
   const std::string bytes = request.SerializeAsString();
   std::lock_guard<std::mutex> lock(send_mutex_);
   return SendFrame(control_.get(), bytes, descriptors);
 }
 
-bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd, std::vector<worker::ExecutorResponse>* responses) {
+bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd,
+                               std::vector<worker::ExecutorResponse>* responses) {
   pollfd fds[3] = {{control_.get(), POLLIN, 0}, {pid_fd_.get(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
   if (poll(fds, 3, timeout_ms) <= 0) return true;  // time is up, or a signal: the caller comes back
   bool open = true;
@@ -122,7 +130,8 @@ bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd, std::vector<worker::
   return false;
 }
 
-void ExecutorIncarnation::ReadResponses(std::vector<worker::ExecutorResponse>* responses, bool* open) {
+void ExecutorIncarnation::ReadResponses(std::vector<worker::ExecutorResponse>* responses,
+                                        bool* open) {
   char buffer[16384];
   const ssize_t received = recv(control_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -166,7 +175,8 @@ ExecutorDeath ExecutorIncarnation::Reap() {
   siginfo_t info = {};
   int waited;
   do {
-    // Looks first and reaps under the lock, so that Kill never meets a foreign process under a reused id.
+    // Looks first and reaps under the lock, so that Kill never meets a foreign process under a
+    // reused id.
     waited = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
   } while (waited != 0 && errno == EINTR);
   std::lock_guard<std::mutex> lock(kill_mutex_);
@@ -206,7 +216,8 @@ std::string ExecutorIncarnation::DescribeFault() const {
   if (offset < 0) {
     absl::StrAppend(&text, ", ", -offset, " bytes before region ", region);
   } else if (static_cast<uint64_t>(offset) >= bytes) {
-    absl::StrAppend(&text, ", ", offset - static_cast<int64_t>(bytes), " bytes past the end of region ", region);
+    absl::StrAppend(&text, ", ", offset - static_cast<int64_t>(bytes),
+                    " bytes past the end of region ", region);
   } else {
     absl::StrAppend(&text, ", at byte ", offset, " of region ", region);
   }

@@ -1,4 +1,5 @@
-// One life of an executor process: spawned, attached to its rings, and reaped. ExecutorClient goes through many.
+// One life of an executor process: spawned, attached to its rings, and reaped. ExecutorClient goes
+// through many.
 #ifndef TESSERA_RUNTIME_EXECUTOR_EXECUTOR_INCARNATION_H_
 #define TESSERA_RUNTIME_EXECUTOR_EXECUTOR_INCARNATION_H_
 
@@ -23,24 +24,25 @@ namespace tessera::runtime {
 
 // How an executor ended.
 struct ExecutorDeath {
-  int signal = 0;       // that killed it; 0: it exited
-  int exit_status = 0;  // if it exited
-  bool by_fault = false;  // SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
+  int signal = 0;               // that killed it; 0: it exited
+  int exit_status = 0;          // if it exited
+  bool by_fault = false;        // SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
   uint64_t running_launch = 0;  // as the executor noted it; to be checked before it is believed
   uint64_t loading_kernel = 0;
-  std::string text;  // "executor cpu:0 (pid 71) was killed by SIGSEGV at address 0x..., 8 bytes past the end of region 3"
+  std::string text;  // "executor cpu:0 (pid 71) was killed by SIGSEGV at address 0x..., 8 bytes
+                     // past the end of region 3"
 };
 
 class ExecutorIncarnation {
  public:
-  // Spawns the child with its end of the control socket as descriptor 3. Call it on a thread that outlives the child:
-  // the child dies with the thread that made it.
+  // Spawns the child with its end of the control socket as descriptor 3. Call it on a thread that
+  // outlives the child: the child dies with the thread that made it.
   static absl::StatusOr<std::unique_ptr<ExecutorIncarnation>> Spawn(const ExecutorOptions& options);
   // Kills the child if it is not reaped yet.
   ~ExecutorIncarnation();
 
   pid_t pid() const { return pid_; }
-  RingProducer& commands() { return *commands_; }         // callers lock
+  RingProducer& commands() { return *commands_; }        // callers lock
   RingConsumer& completions() { return *completions_; }  // callers lock
 
   // The request that must come first; hands over the rings. Not answered yet when this returns.
@@ -48,11 +50,13 @@ class ExecutorIncarnation {
   // Thread-safe.
   absl::Status Send(const worker::ExecutorRequest& request, absl::Span<const int> descriptors);
 
-  // Waits up to `timeout_ms` (-1: for ever) for responses, for death, or for `wake_fd` to become readable. One thread.
-  // Whole responses are appended. Returns false when the child has died or closed its socket.
+  // Waits up to `timeout_ms` (-1: for ever) for responses, for death, or for `wake_fd` to become
+  // readable. One thread. Whole responses are appended. Returns false when the child has died or
+  // closed its socket.
   bool Poll(int timeout_ms, int wake_fd, std::vector<worker::ExecutorResponse>* responses);
 
-  // Kills the child; the first `reason` given is told in ExecutorDeath. Thread-safe, and harmless after Reap.
+  // Kills the child; the first `reason` given is told in ExecutorDeath. Thread-safe, and harmless
+  // after Reap.
   void Kill(const std::string& reason);
   // Closes the control socket, which ends the child, and gives it a second for that.
   void AskToEnd();

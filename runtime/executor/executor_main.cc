@@ -33,11 +33,13 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr uint32_t kMaxRequestBytes = 1u << 30;     // artifacts with the text of all stages stay far below
+constexpr uint32_t kMaxRequestBytes =
+    1u << 30;  // artifacts with the text of all stages stay far below
 constexpr uint64_t kMaxCompletionBytes = 256 << 10;  // message and printed output of one launch
 constexpr uint64_t kPollNs = 5000;                   // before the command thread sleeps
-// The same while launches come one upon the other. A core that sleeps takes 10 to 30 us to wake up in a virtual machine,
-// more than all else that a launch needs; this covers the time between two calls of one client that waits for each.
+// The same while launches come one upon the other. A core that sleeps takes 10 to 30 us to wake up
+// in a virtual machine, more than all else that a launch needs; this covers the time between two
+// calls of one client that waits for each.
 constexpr uint64_t kBusyPollNs = 150000;
 constexpr size_t kSignalStackBytes = 64 << 10;
 
@@ -83,24 +85,28 @@ class PrintBuffer {
   _exit(EXIT_FAILURE);
 }
 
-// Binds this process's life to its parent's. Where the parent died before this, the control socket is at its end.
+// Binds this process's life to its parent's. Where the parent died before this, the control socket
+// is at its end.
 absl::Status DieWithParent(int control_fd) {
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return SystemStatus(errno, "asking to die with the daemon");
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    return SystemStatus(errno, "asking to die with the daemon");
   ASSIGN_OR_RETURN(const PeerCredentials daemon, GetPeerCredentials(control_fd));
   if (getppid() != daemon.pid) return absl::UnavailableError("the daemon is gone already");
   return absl::OkStatus();
 }
 
-// Ctrl-C and service managers signal whole groups; the executor ends when the daemon closes the control socket.
+// Ctrl-C and service managers signal whole groups; the executor ends when the daemon closes the
+// control socket.
 void IgnoreSignalsForTheDaemon() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
 }
 
-// Core files of a process that maps clients' memory are large, and writing one would delay the restart. A limit of 1,
-// not 0, also stops cores that go to a pipe.
+// Core files of a process that maps clients' memory are large, and writing one would delay the
+// restart. A limit of 1, not 0, also stops cores that go to a pipe.
 void ForbidCoreFiles() {
   rlimit limit;
-  if (getrlimit(RLIMIT_CORE, &limit) != 0 || std::getenv("TESSERA_EXECUTOR_CORE") != nullptr) return;
+  if (getrlimit(RLIMIT_CORE, &limit) != 0 || std::getenv("TESSERA_EXECUTOR_CORE") != nullptr)
+    return;
   limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
   setrlimit(RLIMIT_CORE, &limit);
 }
@@ -115,7 +121,8 @@ void UseSignalStack() {
 
 class Executor {
  public:
-  Executor(int control_fd, const LoaderFactory& loaders) : control_fd_(control_fd), loaders_(loaders) {}
+  Executor(int control_fd, const LoaderFactory& loaders)
+      : control_fd_(control_fd), loaders_(loaders) {}
 
   // Answers requests until the daemon closes the socket.
   absl::Status Serve();
@@ -123,7 +130,8 @@ class Executor {
  private:
   absl::Status Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors);
   absl::Status Attach(const worker::Attach& request, std::vector<UniqueFd> descriptors);
-  absl::Status MapRegion(const worker::MapRegion& request, const std::vector<UniqueFd>& descriptors);
+  absl::Status MapRegion(const worker::MapRegion& request,
+                         const std::vector<UniqueFd>& descriptors);
   absl::Status LoadKernel(const worker::LoadKernel& request);
   absl::StatusOr<KernelLoader*> LoaderFor(const std::string& target);
 
@@ -160,33 +168,44 @@ absl::Status Executor::Serve() {
     worker::ExecutorRequest request;
     worker::ExecutorResponse response;
     absl::Status status = absl::InvalidArgumentError("the request does not parse");
-    if (request.ParseFromString(message->bytes)) status = Handle(request, std::move(message->descriptors));
+    if (request.ParseFromString(message->bytes))
+      status = Handle(request, std::move(message->descriptors));
     response.set_id(request.id());
     response.set_code(static_cast<int>(status.code()));
-    response.set_message(status.message().data(), std::min<size_t>(status.message().size(), 16 << 10));
+    response.set_message(status.message().data(),
+                         std::min<size_t>(status.message().size(), 16 << 10));
     RETURN_IF_ERROR(SendFrame(control_fd_, response.SerializeAsString()));
   }
 }
 
-absl::Status Executor::Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors) {
-  if (request.work_case() == worker::ExecutorRequest::kAttach) return Attach(request.attach(), std::move(descriptors));
+absl::Status Executor::Handle(const worker::ExecutorRequest& request,
+                              std::vector<UniqueFd> descriptors) {
+  if (request.work_case() == worker::ExecutorRequest::kAttach)
+    return Attach(request.attach(), std::move(descriptors));
   if (status_ == nullptr) return absl::FailedPreconditionError("the first request must be Attach");
   switch (request.work_case()) {
-    case worker::ExecutorRequest::kMapRegion: return MapRegion(request.map_region(), descriptors);
-    case worker::ExecutorRequest::kLoadKernel: return LoadKernel(request.load_kernel());
-    default: return absl::UnimplementedError("the executor does not know this request");
+    case worker::ExecutorRequest::kMapRegion:
+      return MapRegion(request.map_region(), descriptors);
+    case worker::ExecutorRequest::kLoadKernel:
+      return LoadKernel(request.load_kernel());
+    default:
+      return absl::UnimplementedError("the executor does not know this request");
   }
 }
 
 absl::Status Executor::Attach(const worker::Attach& request, std::vector<UniqueFd> descriptors) {
   if (status_ != nullptr) return absl::FailedPreconditionError("attached already");
-  if (descriptors.size() != 3) return absl::InvalidArgumentError("Attach comes with three descriptors");
-  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> commands, RingMemory::Attach(std::move(descriptors[0])));
-  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> completions, RingMemory::Attach(std::move(descriptors[1])));
+  if (descriptors.size() != 3)
+    return absl::InvalidArgumentError("Attach comes with three descriptors");
+  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> commands,
+                   RingMemory::Attach(std::move(descriptors[0])));
+  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> completions,
+                   RingMemory::Attach(std::move(descriptors[1])));
   ASSIGN_OR_RETURN(const uint64_t status_bytes, AdmitMemfd(descriptors[2].get()));
-  if (status_bytes < sizeof(ExecutorStatus)) return absl::InvalidArgumentError("the status page is too small");
-  void* page =
-      mmap(nullptr, sizeof(ExecutorStatus), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptors[2].get(), 0);
+  if (status_bytes < sizeof(ExecutorStatus))
+    return absl::InvalidArgumentError("the status page is too small");
+  void* page = mmap(nullptr, sizeof(ExecutorStatus), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_POPULATE, descriptors[2].get(), 0);
   if (page == MAP_FAILED) return SystemStatus(errno, "mapping the status page");
   status_ = static_cast<ExecutorStatus*>(page);
   UseSignalStack();
@@ -202,9 +221,12 @@ absl::Status Executor::Attach(const worker::Attach& request, std::vector<UniqueF
   return absl::OkStatus();
 }
 
-absl::Status Executor::MapRegion(const worker::MapRegion& request, const std::vector<UniqueFd>& descriptors) {
-  if (descriptors.size() != 1) return absl::InvalidArgumentError("MapRegion comes with one descriptor");
-  return regions_.Add(request.region(), descriptors[0].get(), request.offset(), request.size(), request.read_only());
+absl::Status Executor::MapRegion(const worker::MapRegion& request,
+                                 const std::vector<UniqueFd>& descriptors) {
+  if (descriptors.size() != 1)
+    return absl::InvalidArgumentError("MapRegion comes with one descriptor");
+  return regions_.Add(request.region(), descriptors[0].get(), request.offset(), request.size(),
+                      request.read_only());
 }
 
 absl::StatusOr<KernelLoader*> Executor::LoaderFor(const std::string& target) {
@@ -221,7 +243,8 @@ absl::Status Executor::LoadKernel(const worker::LoadKernel& request) {
   auto kernel = std::make_shared<Kernel>();
   kernel->name = metadata.kernel();
   for (const storage::EntryParameter& parameter : metadata.parameters()) {
-    kernel->parameters.push_back({parameter.name(), !parameter.type().empty() && parameter.type()[0] == '*'});
+    kernel->parameters.push_back(
+        {parameter.name(), !parameter.type().empty() && parameter.type()[0] == '*'});
   }
   status_->loading_kernel.store(request.kernel());
   absl::StatusOr<std::unique_ptr<LoadedKernel>> code = loader->Load(request.artifact());
@@ -230,7 +253,8 @@ absl::Status Executor::LoadKernel(const worker::LoadKernel& request) {
   kernel->code = *std::move(code);
   std::lock_guard<std::mutex> lock(kernels_mutex_);
   if (!kernels_.emplace(request.kernel(), std::move(kernel)).second) {
-    return absl::AlreadyExistsError(absl::StrCat("kernel ", request.kernel(), " is loaded already"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("kernel ", request.kernel(), " is loaded already"));
   }
   return absl::OkStatus();
 }
@@ -282,7 +306,8 @@ void Executor::RunLaunch(const RingCommand& command, RingCompletion* completion)
     if (found != kernels_.end()) kernel = found->second;
   }
   if (kernel == nullptr) {
-    completion->status = absl::NotFoundError(absl::StrCat("kernel ", command.object, " is not loaded"));
+    completion->status =
+        absl::NotFoundError(absl::StrCat("kernel ", command.object, " is not loaded"));
     return;
   }
   completion->status = ResolveParams(command, *kernel);
@@ -306,15 +331,16 @@ absl::Status Executor::ResolveParams(const RingCommand& command, const Kernel& k
   launch_.params.clear();
   launch_.extents.clear();
   if (command.params.size() != kernel.parameters.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("kernel ", kernel.name, " takes ", kernel.parameters.size(),
-                                                   " parameters, the launch has ", command.params.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernel ", kernel.name, " takes ", kernel.parameters.size(),
+                     " parameters, the launch has ", command.params.size()));
   }
   for (size_t i = 0; i < command.params.size(); ++i) {
     const Kernel::Parameter& parameter = kernel.parameters[i];
     const absl::Status status = ResolveParam(command.params[i], parameter);
     if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("parameter '", parameter.name, "' of kernel ", kernel.name, ": ",
-                                                      status.message()));
+      return absl::Status(status.code(), absl::StrCat("parameter '", parameter.name, "' of kernel ",
+                                                      kernel.name, ": ", status.message()));
     }
   }
   return absl::OkStatus();

@@ -38,11 +38,22 @@ constexpr uint64_t kPage = 4096;
 constexpr absl::Duration kNoSpin = absl::ZeroDuration();
 
 enum Kernels : uint64_t {
-  kNop = 1, kAddOne, kGate, kGateThenSum, kSumInThreads, kOverrun, kSegv, kAbort, kDivide, kPrint, kFail
+  kNop = 1,
+  kAddOne,
+  kGate,
+  kGateThenSum,
+  kSumInThreads,
+  kOverrun,
+  kSegv,
+  kAbort,
+  kDivide,
+  kPrint,
+  kFail
 };
 const std::vector<std::string>& KernelNames() {
   static const auto* names = new std::vector<std::string>{
-      "nop", "add_one", "gate", "gate_then_sum", "sum_in_threads", "overrun", "segv", "abort", "divide", "print", "fail"};
+      "nop",   "add_one", "gate",  "gate_then_sum", "sum_in_threads", "overrun", "segv",
+      "abort", "divide",  "print", "fail"};
   return *names;
 }
 
@@ -50,7 +61,8 @@ const std::vector<std::string>& KernelNames() {
 class Shared {
  public:
   explicit Shared(uint64_t bytes, bool shrinkable = false) : bytes_(bytes) {
-    fd_ = shrinkable ? UniqueFd(memfd_create("shrinkable", MFD_CLOEXEC)) : *CreateSealedMemory("test", bytes);
+    fd_ = shrinkable ? UniqueFd(memfd_create("shrinkable", MFD_CLOEXEC))
+                     : *CreateSealedMemory("test", bytes);
     if (shrinkable) EXPECT_EQ(ftruncate(fd_.get(), static_cast<off_t>(bytes)), 0);
     data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     EXPECT_NE(data_, MAP_FAILED);
@@ -126,20 +138,23 @@ class ExecutorTest : public ::testing::Test {
     ASSERT_TRUE(started.ok()) << started.status();
     executor_ = *std::move(started);
     uint64_t kernel = 1;
-    for (const std::string& name : KernelNames()) ASSERT_TRUE(executor_->LoadKernel(kernel++, TestKernel(name)).ok());
+    for (const std::string& name : KernelNames())
+      ASSERT_TRUE(executor_->LoadKernel(kernel++, TestKernel(name)).ok());
   }
   void Map(uint64_t region, const Shared& memory) {
     const absl::Status status = executor_->MapRegion(region, memory.fd(), 0, memory.bytes(), false);
     ASSERT_TRUE(status.ok()) << status;
   }
-  void Submit(uint64_t kernel, const std::vector<LaunchParam>& params, Outcome* outcome, absl::Duration spin = kNoSpin) {
+  void Submit(uint64_t kernel, const std::vector<LaunchParam>& params, Outcome* outcome,
+              absl::Duration spin = kNoSpin) {
     LaunchCommand command;
     command.kernel = kernel;
     command.params = params.data();
     command.num_params = static_cast<uint32_t>(params.size());
     executor_->Submit(command, spin, outcome->Callback());
   }
-  LaunchResult Launch(uint64_t kernel, const std::vector<LaunchParam>& params, absl::Duration spin = kNoSpin) {
+  LaunchResult Launch(uint64_t kernel, const std::vector<LaunchParam>& params,
+                      absl::Duration spin = kNoSpin) {
     Outcome outcome;
     Submit(kernel, params, &outcome, spin);
     return outcome.Await();
@@ -217,7 +232,9 @@ TEST_F(ExecutorTest, ChecksArgumentsBeforeTheKernelRuns) {
   };
   const std::vector<Case> cases = {
       {{{1, 0, kPage + 1}, {0, 1, 0}}, absl::StatusCode::kOutOfRange, "'p0' of kernel add_one"},
-      {{{1, kPage + 1, 0}, {0, 1, 0}}, absl::StatusCode::kOutOfRange, "region 1, which has 4096 bytes"},
+      {{{1, kPage + 1, 0}, {0, 1, 0}},
+       absl::StatusCode::kOutOfRange,
+       "region 1, which has 4096 bytes"},
       {{{1, ~uint64_t{0}, 2}, {0, 1, 0}}, absl::StatusCode::kOutOfRange, "region 1"},
       {{{2, 0, 4}, {0, 1, 0}}, absl::StatusCode::kNotFound, "region 2 is not mapped"},
       {{{0, 0x7fff0000, 4}, {0, 1, 0}}, absl::StatusCode::kInvalidArgument, "an address was given"},
@@ -237,13 +254,19 @@ TEST_F(ExecutorTest, ChecksArgumentsBeforeTheKernelRuns) {
 TEST_F(ExecutorTest, RefusesBadRegionsAndKernels) {
   Start();
   Shared memory(kPage);
-  EXPECT_EQ(executor_->MapRegion(1, memory.fd(), 0, kPage + 1, false).code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(executor_->MapRegion(0, memory.fd(), 0, kPage, false).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(executor_->MapRegion(1, -1, 0, kPage, false).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor_->MapRegion(1, memory.fd(), 0, kPage + 1, false).code(),
+            absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(executor_->MapRegion(0, memory.fd(), 0, kPage, false).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor_->MapRegion(1, -1, 0, kPage, false).code(),
+            absl::StatusCode::kInvalidArgument);
   Map(1, memory);
-  EXPECT_EQ(executor_->MapRegion(1, memory.fd(), 0, kPage, false).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(executor_->LoadKernel(100, TestKernel("reject")).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(executor_->LoadKernel(kNop, TestKernel("nop")).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(executor_->MapRegion(1, memory.fd(), 0, kPage, false).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(executor_->LoadKernel(100, TestKernel("reject")).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(executor_->LoadKernel(kNop, TestKernel("nop")).code(),
+            absl::StatusCode::kAlreadyExists);
   storage::Artifact foreign = TestKernel("nop");
   foreign.mutable_metadata()->set_target("sm_90a");
   EXPECT_EQ(executor_->LoadKernel(101, foreign).code(), absl::StatusCode::kUnimplemented);
@@ -343,7 +366,8 @@ TEST_F(ExecutorTest, FaultsCostTheKernelItsRightToRunAndNobodyElse) {
     const absl::Status status = culprit.AwaitStatus();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("while it ran kernel ", kernel)));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("while it ran kernel ", kernel)));
     culprits.push_back(kernel);
     EXPECT_EQ(executor_->quarantined(), culprits);
     EXPECT_EQ(Launch(kernel, {}).status.code(), absl::StatusCode::kFailedPrecondition);
@@ -397,7 +421,8 @@ TEST_F(ExecutorTest, EndlessLaunchIsKilledInTime) {
   const absl::Status status = Launch(kGate, {{1, 0, 16}}).status;
   EXPECT_GE(absl::Now() - before, absl::Milliseconds(100));
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("ran longer than 100ms while it ran kernel 3"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ran longer than 100ms while it ran kernel 3"));
   EXPECT_TRUE(Launch(kNop, {}).status.ok());
   EXPECT_THAT(executor_->quarantined(), ElementsAre());
 }
@@ -428,7 +453,8 @@ TEST_F(ExecutorTest, TruncatedMemoryFailsTheLaunchAndNothingElse) {
     gate.Open();
     absl::Status status = outcome.AwaitStatus();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("region ", memory_id, " vanished")));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("region ", memory_id, " vanished")));
     status = Launch(kernel, {{gate_id, 0, 24}, {memory_id, 0, 16}, {0, 16, 0}}).status;
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   }
@@ -448,8 +474,8 @@ TEST_F(ExecutorTest, RestartLeavesOutARegionThatIsGone) {
   EXPECT_EQ(Launch(kAddOne, {{1, 0, 4}, {0, 1, 0}}).status.code(), absl::StatusCode::kNotFound);
 }
 
-// Four threads launch and map while the executor is killed again and again: every launch is answered once, what
-// succeeded did its work, and afterwards everything still runs.
+// Four threads launch and map while the executor is killed again and again: every launch is
+// answered once, what succeeded did its work, and afterwards everything still runs.
 TEST_F(ExecutorTest, AnswersEveryLaunchOnceThroughAHundredKills) {
   constexpr int kThreads = 4;
   constexpr int kKills = 100;

@@ -29,19 +29,26 @@ struct CompletionHeader {
 
 static_assert(sizeof(LaunchParam) == 24, "LaunchParam travels as it is");
 
-// `text`, or its beginning and a note on what is missing (`dropped` bytes are already), in at most `max_bytes` bytes.
+// `text`, or its beginning and a note on what is missing (`dropped` bytes are already), in at most
+// `max_bytes` bytes.
 std::string Cut(absl::string_view text, uint64_t dropped, uint64_t max_bytes) {
   constexpr uint64_t kNoteBytes = 64;
   if (text.size() <= max_bytes && dropped == 0) return std::string(text.data(), text.size());
-  const uint64_t kept = std::min<uint64_t>(text.size(), max_bytes - std::min(max_bytes, kNoteBytes));
-  return absl::StrCat(text.substr(0, kept), "\n[", text.size() - kept + dropped, " more bytes left out]\n");
+  const uint64_t kept =
+      std::min<uint64_t>(text.size(), max_bytes - std::min(max_bytes, kNoteBytes));
+  return absl::StrCat(text.substr(0, kept), "\n[", text.size() - kept + dropped,
+                      " more bytes left out]\n");
 }
 
 }  // namespace
 
 std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& command) {
-  const CommandHeader header = {static_cast<uint32_t>(kind), command.num_params, id, command.kernel,
-                                {command.grid[0], command.grid[1], command.grid[2]}, 0};
+  const CommandHeader header = {static_cast<uint32_t>(kind),
+                                command.num_params,
+                                id,
+                                command.kernel,
+                                {command.grid[0], command.grid[1], command.grid[2]},
+                                0};
   const size_t param_bytes = size_t{command.num_params} * sizeof(LaunchParam);
   std::string record(sizeof(header) + param_bytes, '\0');
   std::memcpy(&record[0], &header, sizeof(header));
@@ -72,7 +79,8 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command) {
   std::copy(header.grid, header.grid + 3, command->grid);
   command->params.resize(header.num_params);
   if (header.num_params > 0) {
-    std::memcpy(command->params.data(), record.data() + sizeof(header), header.num_params * sizeof(LaunchParam));
+    std::memcpy(command->params.data(), record.data() + sizeof(header),
+                header.num_params * sizeof(LaunchParam));
   }
   return absl::OkStatus();
 }
@@ -101,14 +109,16 @@ absl::Status DecodeCompletion(absl::string_view record, RingCompletion* completi
     return absl::DataLossError("a completion's length does not fit its contents");
   }
   if (header.code > static_cast<uint32_t>(absl::StatusCode::kUnauthenticated)) {
-    return absl::DataLossError(absl::StrCat("a completion has the unknown status code ", header.code));
+    return absl::DataLossError(
+        absl::StrCat("a completion has the unknown status code ", header.code));
   }
   completion->id = header.id;
   completion->start_ns = header.start_ns;
   completion->end_ns = header.end_ns;
   completion->status = absl::Status(static_cast<absl::StatusCode>(header.code),
                                     record.substr(sizeof(header), header.message_bytes));
-  completion->printed.assign(record.data() + sizeof(header) + header.message_bytes, header.printed_bytes);
+  completion->printed.assign(record.data() + sizeof(header) + header.message_bytes,
+                             header.printed_bytes);
   return absl::OkStatus();
 }
 

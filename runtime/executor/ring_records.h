@@ -1,7 +1,9 @@
-// What travels in the two rings between daemon and executor, and the page on which an executor leaves its last traces.
+// What travels in the two rings between daemon and executor, and the page on which an executor
+// leaves its last traces.
 //
-// Records hold ids and numbers, never pointers: the launch ring may be fed by a less trusted process later, and a kernel
-// may have written over the executor's memory. Both ends are one build, so layouts may change freely.
+// Records hold ids and numbers, never pointers: the launch ring may be fed by a less trusted
+// process later, and a kernel may have written over the executor's memory. Both ends are one build,
+// so layouts may change freely.
 #ifndef TESSERA_RUNTIME_EXECUTOR_RING_RECORDS_H_
 #define TESSERA_RUNTIME_EXECUTOR_RING_RECORDS_H_
 
@@ -40,10 +42,12 @@ struct RingCompletion {
   uint64_t start_ns = 0;  // MonotonicNanos when the kernel began and ended; 0: it did not run
   uint64_t end_ns = 0;
   std::string printed;
-  uint64_t printed_dropped = 0;  // bytes of output that were not kept in `printed`; only for encoding
+  uint64_t printed_dropped =
+      0;  // bytes of output that were not kept in `printed`; only for encoding
 };
 
-// Cuts message and output so that the record has at most `max_bytes` bytes, saying how much was left out.
+// Cuts message and output so that the record has at most `max_bytes` bytes, saying how much was
+// left out.
 std::string EncodeCompletion(const RingCompletion& completion, uint64_t max_bytes);
 absl::Status DecodeCompletion(absl::string_view record, RingCompletion* completion);
 

@@ -34,7 +34,8 @@ TEST(RingRecordsTest, CommandsComeThroughWhole) {
 TEST(RingRecordsTest, DamagedCommandsAreRefused) {
   RingCommand command;
   const std::string good = EncodeCommand(CommandKind::kLaunch, 1, LaunchCommand());
-  for (std::string bad : {std::string(), good.substr(1), good + "x", std::string(good.size(), '\xff')}) {
+  for (std::string bad :
+       {std::string(), good.substr(1), good + "x", std::string(good.size(), '\xff')}) {
     EXPECT_EQ(DecodeCommand(bad, &command).code(), absl::StatusCode::kDataLoss);
   }
   std::string unknown = good;
@@ -69,15 +70,18 @@ TEST(RingRecordsTest, LongOutputIsCutAndSaysSo) {
   ASSERT_TRUE(DecodeCompletion(record, &received).ok());
   const std::string message(received.status.message());
   size_t shown = message.find('\n');
-  EXPECT_EQ(message.substr(shown), "\n[" + std::to_string(100000 - shown) + " more bytes left out]\n");
+  EXPECT_EQ(message.substr(shown),
+            "\n[" + std::to_string(100000 - shown) + " more bytes left out]\n");
   shown = received.printed.find('\n');
-  EXPECT_EQ(received.printed.substr(shown), "\n[" + std::to_string(10005 - shown) + " more bytes left out]\n");
+  EXPECT_EQ(received.printed.substr(shown),
+            "\n[" + std::to_string(10005 - shown) + " more bytes left out]\n");
 }
 
 TEST(RingRecordsTest, DamagedCompletionsAreRefused) {
   RingCompletion received;
   const std::string good = EncodeCompletion(RingCompletion(), 4096);
-  for (std::string bad : {std::string(), good.substr(1), good + "x", std::string(good.size(), '\xff')}) {
+  for (std::string bad :
+       {std::string(), good.substr(1), good + "x", std::string(good.size(), '\xff')}) {
     EXPECT_EQ(DecodeCompletion(bad, &received).code(), absl::StatusCode::kDataLoss);
   }
 }

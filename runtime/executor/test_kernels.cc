@@ -58,7 +58,8 @@ absl::Status SumInThreads(const Launch& launch) {
   PassGate(words);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] { words[2].fetch_add(Sum(Pointer<uint8_t>(launch, 1), launch.params[2])); });
+    threads.emplace_back(
+        [&] { words[2].fetch_add(Sum(Pointer<uint8_t>(launch, 1), launch.params[2])); });
   }
   for (std::thread& thread : threads) thread.join();
   return absl::OkStatus();
@@ -160,11 +161,14 @@ std::optional<int> RunAsTestExecutor(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
     int fd = 0;
-    if (!absl::ConsumePrefix(&argument, "--executor-fd=") || !absl::SimpleAtoi(argument, &fd)) continue;
-    return RunExecutor(fd, [](const std::string& target) -> absl::StatusOr<std::unique_ptr<KernelLoader>> {
-      if (target != "test") return absl::UnimplementedError(absl::StrCat("no loader for target ", target));
-      return std::make_unique<TestLoader>();
-    });
+    if (!absl::ConsumePrefix(&argument, "--executor-fd=") || !absl::SimpleAtoi(argument, &fd))
+      continue;
+    return RunExecutor(
+        fd, [](const std::string& target) -> absl::StatusOr<std::unique_ptr<KernelLoader>> {
+          if (target != "test")
+            return absl::UnimplementedError(absl::StrCat("no loader for target ", target));
+          return std::make_unique<TestLoader>();
+        });
   }
   return std::nullopt;
 }

@@ -1,4 +1,5 @@
-// Kernels for tests of the executor, written in C++ and chosen by name, and the process that runs them.
+// Kernels for tests of the executor, written in C++ and chosen by name, and the process that runs
+// them.
 #ifndef TESSERA_RUNTIME_EXECUTOR_TEST_KERNELS_H_
 #define TESSERA_RUNTIME_EXECUTOR_TEST_KERNELS_H_
 
@@ -24,7 +25,8 @@ namespace tessera::runtime {
 //   crash_on_load, reject   do not load: SIGSEGV, INVALID_ARGUMENT
 storage::Artifact TestKernel(const std::string& name);
 
-// How to start this very program as an executor of these kernels; its main must call RunAsTestExecutor first.
+// How to start this very program as an executor of these kernels; its main must call
+// RunAsTestExecutor first.
 ExecutorOptions TestExecutorOptions();
 
 // The exit status when the program was started as an executor; else nullopt.

@@ -33,7 +33,8 @@ void AttachDescriptors(absl::Span<const int> descriptors, ControlBuffer* control
 }
 
 void TakeDescriptors(msghdr* message, std::vector<UniqueFd>* descriptors) {
-  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr; header = CMSG_NXTHDR(message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(message); header != nullptr;
+       header = CMSG_NXTHDR(message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; ++i) {
@@ -46,8 +47,9 @@ void TakeDescriptors(msghdr* message, std::vector<UniqueFd>* descriptors) {
 
 absl::Status CheckDescriptorCount(absl::Span<const int> descriptors) {
   if (descriptors.size() <= kMaxDescriptors) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(descriptors.size(), " descriptors in one message; at most ", kMaxDescriptors, " can be sent"));
+  return absl::InvalidArgumentError(absl::StrCat(descriptors.size(),
+                                                 " descriptors in one message; at most ",
+                                                 kMaxDescriptors, " can be sent"));
 }
 
 ssize_t SendOnce(int socket, msghdr* message) {
@@ -66,8 +68,10 @@ ssize_t ReceiveOnce(int socket, msghdr* message) {
   return received;
 }
 
-// Fills `data` from a stream, collecting descriptors. `at_start`: the end of the stream is no error yet.
-absl::Status ReceiveExactly(int socket, char* data, size_t bytes, bool at_start, std::vector<UniqueFd>* descriptors) {
+// Fills `data` from a stream, collecting descriptors. `at_start`: the end of the stream is no error
+// yet.
+absl::Status ReceiveExactly(int socket, char* data, size_t bytes, bool at_start,
+                            std::vector<UniqueFd>* descriptors) {
   size_t filled = 0;
   while (filled < bytes) {
     iovec part = {data + filled, bytes - filled};
@@ -80,10 +84,12 @@ absl::Status ReceiveExactly(int socket, char* data, size_t bytes, bool at_start,
     const ssize_t received = ReceiveOnce(socket, &message);
     if (received < 0) return SystemStatus(errno, "receiving a frame");
     TakeDescriptors(&message, descriptors);
-    if (message.msg_flags & MSG_CTRUNC) return absl::DataLossError("receiving a frame: descriptors did not fit");
+    if (message.msg_flags & MSG_CTRUNC)
+      return absl::DataLossError("receiving a frame: descriptors did not fit");
     if (received == 0) {
       if (at_start && filled == 0) return absl::OutOfRangeError("the peer closed the connection");
-      return absl::DataLossError("receiving a frame: the peer closed the connection in the middle of it");
+      return absl::DataLossError(
+          "receiving a frame: the peer closed the connection in the middle of it");
     }
     filled += static_cast<size_t>(received);
   }
@@ -103,7 +109,8 @@ absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket) {
 
 absl::StatusOr<std::pair<UniqueFd, UniqueFd>> MakeSocketPair(int type) {
   int ends[2];
-  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0) return SystemStatus(errno, "making a socket pair");
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) != 0)
+    return SystemStatus(errno, "making a socket pair");
   return std::make_pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
@@ -133,18 +140,22 @@ absl::StatusOr<SocketMessage> ReceivePacket(int socket, size_t max_bytes) {
   if (received < 0) return SystemStatus(errno, "receiving a packet");
   TakeDescriptors(&message, &result.descriptors);
   if (message.msg_flags & MSG_TRUNC) {
-    return absl::DataLossError(absl::StrCat("receiving a packet: it is longer than ", max_bytes, " bytes"));
+    return absl::DataLossError(
+        absl::StrCat("receiving a packet: it is longer than ", max_bytes, " bytes"));
   }
-  if (message.msg_flags & MSG_CTRUNC) return absl::DataLossError("receiving a packet: descriptors did not fit");
+  if (message.msg_flags & MSG_CTRUNC)
+    return absl::DataLossError("receiving a packet: descriptors did not fit");
   // A packet of no bytes looks like the end; we never send one without descriptors.
-  if (received == 0 && result.descriptors.empty()) return absl::OutOfRangeError("the peer closed the connection");
+  if (received == 0 && result.descriptors.empty())
+    return absl::OutOfRangeError("the peer closed the connection");
   result.bytes.resize(static_cast<size_t>(received));
   return result;
 }
 
 absl::Status SendFrame(int socket, absl::string_view bytes, absl::Span<const int> descriptors) {
   RETURN_IF_ERROR(CheckDescriptorCount(descriptors));
-  if (bytes.size() > UINT32_MAX) return absl::InvalidArgumentError("a frame of more than 4 GiB cannot be sent");
+  if (bytes.size() > UINT32_MAX)
+    return absl::InvalidArgumentError("a frame of more than 4 GiB cannot be sent");
   char header[4];
   absl::little_endian::Store32(header, static_cast<uint32_t>(bytes.size()));
   size_t sent_bytes = 0;
@@ -173,7 +184,8 @@ absl::StatusOr<SocketMessage> ReceiveFrame(int socket, uint32_t max_bytes) {
   RETURN_IF_ERROR(ReceiveExactly(socket, header, sizeof(header), true, &result.descriptors));
   const uint32_t bytes = absl::little_endian::Load32(header);
   if (bytes > max_bytes) {
-    return absl::DataLossError(absl::StrCat("receiving a frame: ", bytes, " bytes announced, ", max_bytes, " allowed"));
+    return absl::DataLossError(
+        absl::StrCat("receiving a frame: ", bytes, " bytes announced, ", max_bytes, " allowed"));
   }
   result.bytes.resize(bytes);
   RETURN_IF_ERROR(ReceiveExactly(socket, &result.bytes[0], bytes, false, &result.descriptors));

@@ -1,9 +1,9 @@
 // Messages with descriptors beside them (SCM_RIGHTS) over Unix sockets.
 //
-// A SOCK_SEQPACKET socket carries packets; a SOCK_STREAM socket carries frames: a 4-byte little-endian length, then
-// as many bytes. Received descriptors are close-on-exec, and closed if a message turns out to be malformed.
-// Errors: OUT_OF_RANGE: the peer closed its end between two messages. DATA_LOSS: a cut or oversized message.
-// UNAVAILABLE: the connection broke.
+// A SOCK_SEQPACKET socket carries packets; a SOCK_STREAM socket carries frames: a 4-byte
+// little-endian length, then as many bytes. Received descriptors are close-on-exec, and closed if a
+// message turns out to be malformed. Errors: OUT_OF_RANGE: the peer closed its end between two
+// messages. DATA_LOSS: a cut or oversized message. UNAVAILABLE: the connection broke.
 #ifndef TESSERA_RUNTIME_MEMORY_DESCRIPTOR_SOCKET_H_
 #define TESSERA_RUNTIME_MEMORY_DESCRIPTOR_SOCKET_H_
 
@@ -41,7 +41,8 @@ absl::StatusOr<PeerCredentials> GetPeerCredentials(int socket);
 // Both ends of a connected pair, close-on-exec; `type` is SOCK_STREAM or SOCK_SEQPACKET.
 absl::StatusOr<std::pair<UniqueFd, UniqueFd>> MakeSocketPair(int type);
 
-absl::Status SendPacket(int socket, absl::string_view bytes, absl::Span<const int> descriptors = {});
+absl::Status SendPacket(int socket, absl::string_view bytes,
+                        absl::Span<const int> descriptors = {});
 absl::StatusOr<SocketMessage> ReceivePacket(int socket, size_t max_bytes);
 
 // Writes of several threads must not interleave: callers lock.

@@ -68,10 +68,12 @@ TEST(DescriptorSocketTest, EndOfConnectionIsToldApart) {
   for (int type : {SOCK_SEQPACKET, SOCK_STREAM}) {
     auto ends = Pair(type);
     ends.first.reset();
-    const absl::Status status = type == SOCK_STREAM ? ReceiveFrame(ends.second.get(), 100).status()
-                                                    : ReceivePacket(ends.second.get(), 100).status();
+    const absl::Status status = type == SOCK_STREAM
+                                    ? ReceiveFrame(ends.second.get(), 100).status()
+                                    : ReceivePacket(ends.second.get(), 100).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
-    const absl::Status sent = type == SOCK_STREAM ? SendFrame(ends.second.get(), "x") : SendPacket(ends.second.get(), "x");
+    const absl::Status sent = type == SOCK_STREAM ? SendFrame(ends.second.get(), "x")
+                                                  : SendPacket(ends.second.get(), "x");
     EXPECT_EQ(sent.code(), absl::StatusCode::kUnavailable) << sent;
   }
 }

@@ -42,14 +42,16 @@ Slot* FindSlot(uint64_t address, uint64_t margin) {
   const int used = slots_used.load(std::memory_order_acquire);
   for (int i = 0; i < used; ++i) {
     const uint64_t begin = slots[i].begin.load(std::memory_order_acquire);
-    if (begin != 0 && address >= begin - margin && address < slots[i].end.load(std::memory_order_relaxed) + margin) {
+    if (begin != 0 && address >= begin - margin &&
+        address < slots[i].end.load(std::memory_order_relaxed) + margin) {
       return &slots[i];
     }
   }
   return nullptr;
 }
 
-// Puts zeros in place of everything from the page of `address` to the end: what was cut off was cut at its end.
+// Puts zeros in place of everything from the page of `address` to the end: what was cut off was cut
+// at its end.
 bool PatchHole(Slot* slot, uint64_t address) {
   const uint64_t begin = address / kPage * kPage;
   const uint64_t bytes = slot->end.load(std::memory_order_relaxed) - begin;
@@ -107,7 +109,8 @@ void InstallFaultGuard(FaultRecord* record) {
   }
 }
 
-absl::StatusOr<GuardedRegion> GuardedRegion::Register(uint64_t region, const GuardedMapping& mapping) {
+absl::StatusOr<GuardedRegion> GuardedRegion::Register(uint64_t region,
+                                                      const GuardedMapping& mapping) {
   std::lock_guard<std::mutex> lock(free_mutex);
   int index;
   if (!FreeSlots().empty()) {
@@ -116,7 +119,8 @@ absl::StatusOr<GuardedRegion> GuardedRegion::Register(uint64_t region, const Gua
   } else {
     index = slots_used.load();
     if (index == kMaxGuardedRegions) {
-      return absl::ResourceExhaustedError(absl::StrCat("an executor maps at most ", kMaxGuardedRegions, " regions"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("an executor maps at most ", kMaxGuardedRegions, " regions"));
     }
     slots_used.store(index + 1);
   }
@@ -142,6 +146,8 @@ GuardedRegion::~GuardedRegion() {
   FreeSlots().push_back(slot_);
 }
 
-bool GuardedRegion::lost() const { return slot_ >= 0 && slots[slot_].lost.load(std::memory_order_acquire); }
+bool GuardedRegion::lost() const {
+  return slot_ >= 0 && slots[slot_].lost.load(std::memory_order_acquire);
+}
 
 }  // namespace tessera::runtime

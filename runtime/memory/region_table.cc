@@ -9,8 +9,9 @@ namespace tessera::runtime {
 
 absl::StatusOr<uint64_t> MappedRegion::Resolve(uint64_t offset, uint64_t bytes) const {
   if (offset > mapping.bytes() || bytes > mapping.bytes() - offset) {
-    return absl::OutOfRangeError(absl::StrCat("bytes ", offset, " to ", offset, "+", bytes, " are not inside region ", id,
-                                              ", which has ", mapping.bytes(), " bytes"));
+    return absl::OutOfRangeError(absl::StrCat("bytes ", offset, " to ", offset, "+", bytes,
+                                              " are not inside region ", id, ", which has ",
+                                              mapping.bytes(), " bytes"));
   }
   return reinterpret_cast<uint64_t>(mapping.data()) + offset;
 }
@@ -18,11 +19,13 @@ absl::StatusOr<uint64_t> MappedRegion::Resolve(uint64_t offset, uint64_t bytes) 
 absl::Status MappedRegion::CheckIntact() const {
   if (!guard.lost()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("memory of region ", id, " vanished while a launch used it (its owner truncated it, or the machine ran "
+      absl::StrCat("memory of region ", id,
+                   " vanished while a launch used it (its owner truncated it, or the machine ran "
                    "out of shared memory); release the region and import it again"));
 }
 
-absl::Status RegionTable::Add(uint64_t id, int fd, uint64_t offset, uint64_t bytes, bool read_only) {
+absl::Status RegionTable::Add(uint64_t id, int fd, uint64_t offset, uint64_t bytes,
+                              bool read_only) {
   auto region = std::make_shared<MappedRegion>();
   region->id = id;
   region->read_only = read_only;
@@ -47,7 +50,8 @@ void RegionTable::Remove(uint64_t id) {
 absl::StatusOr<std::shared_ptr<const MappedRegion>> RegionTable::Find(uint64_t id) const {
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = regions_.find(id);
-  if (found == regions_.end()) return absl::NotFoundError(absl::StrCat("region ", id, " is not mapped"));
+  if (found == regions_.end())
+    return absl::NotFoundError(absl::StrCat("region ", id, " is not mapped"));
   return found->second;
 }
 

@@ -1,7 +1,7 @@
 // The regions an executor has mapped, by the daemon's ids.
 //
-// Thread-safe. What Find returned stays mapped until it is let go, so removing a region never pulls memory away from a
-// launch.
+// Thread-safe. What Find returned stays mapped until it is let go, so removing a region never pulls
+// memory away from a launch.
 #ifndef TESSERA_RUNTIME_MEMORY_REGION_TABLE_H_
 #define TESSERA_RUNTIME_MEMORY_REGION_TABLE_H_
 

@@ -73,16 +73,19 @@ TEST(RegionTableTest, RefusesMoreThanTheMemoryHolds) {
   RegionTable table;
   EXPECT_EQ(table.Add(1, fd.get(), 0, kPage + 1, false).code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(table.Add(1, fd.get(), kPage, 1, false).code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(table.Add(1, fd.get(), ~uint64_t{0}, 2, false).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(table.Add(1, fd.get(), ~uint64_t{0}, 2, false).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(table.Add(1, fd.get(), 0, 0, false).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(table.Find(1).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(RegionTableTest, WritableMappingNeedsAWritableDescriptor) {
   UniqueFd fd = Memory(kPage);
-  UniqueFd read_only(open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd read_only(
+      open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
   RegionTable table;
-  EXPECT_EQ(table.Add(1, read_only.get(), 0, kPage, false).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(table.Add(1, read_only.get(), 0, kPage, false).code(),
+            absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(table.Add(2, read_only.get(), 0, kPage, true).ok());
 }
 
@@ -129,7 +132,8 @@ TEST(RegionTableTest, WritingToAReadOnlyRegionIsFatal) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
 }
 
-// The client truncates its memory while several threads work on it: nobody dies, and the loss is noticed.
+// The client truncates its memory while several threads work on it: nobody dies, and the loss is
+// noticed.
 TEST(RegionTableTest, SurvivesTruncationInAnyThread) {
   const int status = InChild([] {
     static FaultRecord record;
@@ -138,7 +142,9 @@ TEST(RegionTableTest, SurvivesTruncationInAnyThread) {
     UniqueFd fd = ShrinkableMemory(kBytes);
     UniqueFd other = ShrinkableMemory(kBytes);
     RegionTable table;
-    if (!table.Add(1, fd.get(), 0, kBytes, false).ok() || !table.Add(2, other.get(), 0, kBytes, false).ok()) _exit(1);
+    if (!table.Add(1, fd.get(), 0, kBytes, false).ok() ||
+        !table.Add(2, other.get(), 0, kBytes, false).ok())
+      _exit(1);
     auto region = *table.Find(1);
     std::memset(At(*region, 0), 1, kBytes);
     std::memset(At(**table.Find(2), 0), 1, kBytes);
@@ -147,7 +153,8 @@ TEST(RegionTableTest, SurvivesTruncationInAnyThread) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
-        for (uint64_t byte = 0; byte < kBytes; byte += 512) ++reinterpret_cast<std::atomic<char>*>(At(*region, byte))[0];
+        for (uint64_t byte = 0; byte < kBytes; byte += 512)
+          ++reinterpret_cast<std::atomic<char>*>(At(*region, byte))[0];
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -77,10 +77,12 @@ TEST(SharedMemoryTest, OpensNamedMemoryOfItsOwner) {
   }
 }
 
-// The daemon may run as root: its own rights must open nothing for a client that could not have opened it.
+// The daemon may run as root: its own rights must open nothing for a client that could not have
+// opened it.
 TEST(SharedMemoryTest, OpensNamedMemoryOnlyWithTheClientsRights) {
   NamedMemory closed(4096, 0600), readable(4096, 0644), open_to_all(4096, 0666);
-  EXPECT_EQ(OpenPosixSharedMemory(closed.name(), Stranger(), true).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(OpenPosixSharedMemory(closed.name(), Stranger(), true).status().code(),
+            absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(OpenPosixSharedMemory(readable.name(), Stranger(), false).status().code(),
             absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(OpenPosixSharedMemory(readable.name(), Stranger(), true).ok());
@@ -89,11 +91,15 @@ TEST(SharedMemoryTest, OpensNamedMemoryOnlyWithTheClientsRights) {
 
 TEST(SharedMemoryTest, RefusesNamesThatAreNone) {
   for (const char* name : {"", "/", "/..", "a/b", "/../etc/passwd"}) {
-    EXPECT_EQ(OpenPosixSharedMemory(name, Self(), true).status().code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_EQ(OpenPosixSharedMemory(name, Self(), true).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << name;
   }
-  EXPECT_EQ(OpenPosixSharedMemory("/tessera-there-is-none", Self(), true).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(OpenPosixSharedMemory("/tessera-there-is-none", Self(), true).status().code(),
+            absl::StatusCode::kNotFound);
   NamedMemory empty(0);
-  EXPECT_EQ(OpenPosixSharedMemory(empty.name(), Self(), true).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(OpenPosixSharedMemory(empty.name(), Self(), true).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

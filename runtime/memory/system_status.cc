@@ -10,22 +10,29 @@ namespace {
 
 absl::StatusCode CodeOf(int error) {
   switch (error) {
-    case ENOENT: return absl::StatusCode::kNotFound;
-    case EEXIST: return absl::StatusCode::kAlreadyExists;
+    case ENOENT:
+      return absl::StatusCode::kNotFound;
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
     case EACCES:
-    case EPERM: return absl::StatusCode::kPermissionDenied;
+    case EPERM:
+      return absl::StatusCode::kPermissionDenied;
     case EINVAL:
     case EBADF:
-    case ENAMETOOLONG: return absl::StatusCode::kInvalidArgument;
+    case ENAMETOOLONG:
+      return absl::StatusCode::kInvalidArgument;
     case ENOMEM:
     case EMFILE:
     case ENFILE:
     case ENOSPC:
-    case EAGAIN: return absl::StatusCode::kResourceExhausted;
+    case EAGAIN:
+      return absl::StatusCode::kResourceExhausted;
     case EPIPE:
     case ECONNRESET:
-    case ENOTCONN: return absl::StatusCode::kUnavailable;
-    default: return absl::StatusCode::kInternal;
+    case ENOTCONN:
+      return absl::StatusCode::kUnavailable;
+    default:
+      return absl::StatusCode::kInternal;
   }
 }
 

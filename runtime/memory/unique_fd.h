@@ -20,7 +20,8 @@ class UniqueFd {
   }
   ~UniqueFd() { reset(); }
 
-  // A second descriptor of the same open file; not open() when `fd` was not or the table is full (see errno).
+  // A second descriptor of the same open file; not open() when `fd` was not or the table is full
+  // (see errno).
   static UniqueFd Duplicate(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
   bool open() const { return fd_ >= 0; }

@@ -9,23 +9,29 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr uint64_t kLongYieldNs = 100000;       // the other side needs a few microseconds; a computing thread takes its slice
-constexpr uint64_t kContendedForNs = 100000000;  // so one launch in a tenth of a second pays for finding out
+constexpr uint64_t kLongYieldNs =
+    100000;  // the other side needs a few microseconds; a computing thread takes its slice
+constexpr uint64_t kContendedForNs =
+    100000000;  // so one launch in a tenth of a second pays for finding out
 std::atomic<uint64_t> contended_until_ns{0};
 
 uint32_t* Word(std::atomic<uint32_t>* word) {
-  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is a plain 32-bit word");
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t),
+                "a futex is a plain 32-bit word");
   return reinterpret_cast<uint32_t*>(word);
 }
 
 }  // namespace
 
 void FutexWait(std::atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
-  timespec timeout = {static_cast<time_t>(timeout_ns / 1000000000), static_cast<long>(timeout_ns % 1000000000)};
+  timespec timeout = {static_cast<time_t>(timeout_ns / 1000000000),
+                      static_cast<long>(timeout_ns % 1000000000)};
   syscall(SYS_futex, Word(word), FUTEX_WAIT, expected, &timeout, nullptr, 0);
 }
 
-void FutexWake(std::atomic<uint32_t>* word) { syscall(SYS_futex, Word(word), FUTEX_WAKE, 1, nullptr, nullptr, 0); }
+void FutexWake(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, Word(word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
 
 uint64_t MonotonicNanos() {
   timespec now;
@@ -33,7 +39,9 @@ uint64_t MonotonicNanos() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-bool CoreIsContended() { return MonotonicNanos() < contended_until_ns.load(std::memory_order_relaxed); }
+bool CoreIsContended() {
+  return MonotonicNanos() < contended_until_ns.load(std::memory_order_relaxed);
+}
 
 void PauseBriefly() {
   for (int i = 0; i < 16; ++i) {
@@ -49,7 +57,8 @@ void GiveCoreAway() {
   const uint64_t before = MonotonicNanos();
   sched_yield();
   const uint64_t after = MonotonicNanos();
-  if (after - before > kLongYieldNs) contended_until_ns.store(after + kContendedForNs, std::memory_order_relaxed);
+  if (after - before > kLongYieldNs)
+    contended_until_ns.store(after + kContendedForNs, std::memory_order_relaxed);
 }
 
 }  // namespace tessera::runtime

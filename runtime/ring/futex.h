@@ -17,17 +17,18 @@ uint64_t MonotonicNanos();
 
 // Polls `ready` for about `budget_ns` and says whether it came true.
 //
-// It gives the core away every half microsecond: where both sides share a core the other one runs at once, and on a core
-// of its own that costs next to nothing. A thread that computes on the same core, though, keeps it for milliseconds. Where
-// that happened a tenth of a second ago or less, it polls for kContendedPollNs at most and gives nothing away: who sleeps
-// on a futex instead is scheduled before such threads when it wakes.
+// It gives the core away every half microsecond: where both sides share a core the other one runs
+// at once, and on a core of its own that costs next to nothing. A thread that computes on the same
+// core, though, keeps it for milliseconds. Where that happened a tenth of a second ago or less, it
+// polls for kContendedPollNs at most and gives nothing away: who sleeps on a futex instead is
+// scheduled before such threads when it wakes.
 template <typename Ready>
 bool PollFor(uint64_t budget_ns, Ready ready);
 
 inline constexpr uint64_t kContendedPollNs = 5000;
 
 bool CoreIsContended();
-void PauseBriefly();   // about half a microsecond
+void PauseBriefly();  // about half a microsecond
 void GiveCoreAway();  // and notes what it cost
 
 template <typename Ready>

@@ -17,17 +17,18 @@ namespace tessera::runtime {
 namespace {
 
 constexpr uint64_t kMagic = 0x31676e6972737400;  // "\0tsring1"
-constexpr uint32_t kHeaderBytes = 4096;          // a page, so that the data can be looked at on its own
+constexpr uint32_t kHeaderBytes = 4096;  // a page, so that the data can be looked at on its own
 constexpr uint32_t kMinCapacity = 4096;
 constexpr uint32_t kMaxCapacity = 1u << 30;
-constexpr uint64_t kWakeUpNs = 100000000;  // a sleeper looks around ten times a second, should a peer forget to wake it
+constexpr uint64_t kWakeUpNs =
+    100000000;  // a sleeper looks around ten times a second, should a peer forget to wake it
 
 // Values of Header::consumer_state.
 enum ConsumerState : uint32_t {
   kAwake = 0,     // reads, and will look at the ring again before it sleeps
   kSleeping = 1,  // must be woken
   kPolled = 2,    // a second reader polls in its place: no wake-up wanted
-  kDozing = 3,    // polls, about to sleep: no wake-up needed, and a second reader may take its place
+  kDozing = 3,  // polls, about to sleep: no wake-up needed, and a second reader may take its place
 };
 
 // Stands before each record, at a multiple of 8.
@@ -62,17 +63,20 @@ char* RingMemory::data() const { return reinterpret_cast<char*>(header_) + kHead
 
 absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::Map(UniqueFd fd, uint32_t capacity) {
   static_assert(sizeof(Header) <= kHeaderBytes, "the ring's header has one page");
-  void* mapped =
-      mmap(nullptr, uint64_t{kHeaderBytes} + capacity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd.get(), 0);
+  void* mapped = mmap(nullptr, uint64_t{kHeaderBytes} + capacity, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_POPULATE, fd.get(), 0);
   if (mapped == MAP_FAILED) return SystemStatus(errno, "mapping a ring");
-  return std::shared_ptr<RingMemory>(new RingMemory(std::move(fd), static_cast<Header*>(mapped), capacity));
+  return std::shared_ptr<RingMemory>(
+      new RingMemory(std::move(fd), static_cast<Header*>(mapped), capacity));
 }
 
 absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::Create(uint32_t capacity) {
-  if (capacity > kMaxCapacity) return absl::InvalidArgumentError(absl::StrCat("a ring of ", capacity, " bytes is too large"));
+  if (capacity > kMaxCapacity)
+    return absl::InvalidArgumentError(absl::StrCat("a ring of ", capacity, " bytes is too large"));
   uint32_t rounded = kMinCapacity;
   while (rounded < capacity) rounded *= 2;
-  ASSIGN_OR_RETURN(UniqueFd fd, CreateSealedMemory("tessera-ring", uint64_t{kHeaderBytes} + rounded));
+  ASSIGN_OR_RETURN(UniqueFd fd,
+                   CreateSealedMemory("tessera-ring", uint64_t{kHeaderBytes} + rounded));
   ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> memory, Map(std::move(fd), rounded));
   memory->header_->magic = kMagic;
   memory->header_->capacity = rounded;
@@ -85,7 +89,8 @@ absl::StatusOr<std::shared_ptr<RingMemory>> RingMemory::Attach(UniqueFd fd) {
   if (capacity < kMinCapacity || capacity > kMaxCapacity || (capacity & (capacity - 1)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("memory of ", bytes, " bytes is no ring"));
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> memory, Map(std::move(fd), static_cast<uint32_t>(capacity)));
+  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> memory,
+                   Map(std::move(fd), static_cast<uint32_t>(capacity)));
   if (memory->header_->magic != kMagic || memory->header_->capacity != capacity) {
     return absl::InvalidArgumentError("the memory does not begin with a ring's header");
   }
@@ -98,18 +103,22 @@ absl::Status RingProducer::TryWrite(absl::Span<const absl::string_view> parts) {
   uint64_t bytes = 0;
   for (absl::string_view part : parts) bytes += part.size();
   if (bytes > max_record_bytes()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a record of ", bytes, " bytes is longer than the ", max_record_bytes(), " that fit the ring"));
+    return absl::InvalidArgumentError(absl::StrCat("a record of ", bytes,
+                                                   " bytes is longer than the ", max_record_bytes(),
+                                                   " that fit the ring"));
   }
   RingMemory::Header* header = memory_->header();
   const uint64_t used = written_ - header->read.load(std::memory_order_acquire);
-  if (used > memory_->capacity()) return absl::DataLossError("the ring is damaged: its reader is ahead of its writer");
+  if (used > memory_->capacity())
+    return absl::DataLossError("the ring is damaged: its reader is ahead of its writer");
   const uint64_t space = SpaceOf(bytes);
   if (space > memory_->capacity() - used) return absl::ResourceExhaustedError("the ring is full");
 
-  const RecordHeader record = {static_cast<uint32_t>(bytes), CheckOf(static_cast<uint32_t>(bytes), written_)};
+  const RecordHeader record = {static_cast<uint32_t>(bytes),
+                               CheckOf(static_cast<uint32_t>(bytes), written_)};
   char* data = memory_->data();
-  CopyIn(data, memory_->capacity(), written_, {reinterpret_cast<const char*>(&record), sizeof(record)});
+  CopyIn(data, memory_->capacity(), written_,
+         {reinterpret_cast<const char*>(&record), sizeof(record)});
   uint64_t position = written_ + sizeof(record);
   for (absl::string_view part : parts) {
     CopyIn(data, memory_->capacity(), position, part);
@@ -130,7 +139,8 @@ void RingProducer::Notify() {
   }
 }
 
-absl::Status RingProducer::Write(absl::Span<const absl::string_view> parts, const std::atomic<bool>& stop) {
+absl::Status RingProducer::Write(absl::Span<const absl::string_view> parts,
+                                 const std::atomic<bool>& stop) {
   RingMemory::Header* header = memory_->header();
   for (;;) {
     absl::Status status = TryWrite(parts);
@@ -138,17 +148,20 @@ absl::Status RingProducer::Write(absl::Span<const absl::string_view> parts, cons
       if (status.ok()) Notify();
       return status;
     }
-    if (stop.load(std::memory_order_acquire)) return absl::CancelledError("stopped while the ring was full");
+    if (stop.load(std::memory_order_acquire))
+      return absl::CancelledError("stopped while the ring was full");
     Notify();
     const uint64_t seen = header->read.load(std::memory_order_seq_cst);
     header->producer_waits.store(1, std::memory_order_seq_cst);
-    if (header->read.load(std::memory_order_seq_cst) == seen) FutexWait(&header->producer_waits, 1, kWakeUpNs);
+    if (header->read.load(std::memory_order_seq_cst) == seen)
+      FutexWait(&header->producer_waits, 1, kWakeUpNs);
     header->producer_waits.store(0, std::memory_order_seq_cst);
   }
 }
 
 bool RingConsumer::Readable() const {
-  return memory_->header()->written.load(std::memory_order_seq_cst) != read_.load(std::memory_order_relaxed);
+  return memory_->header()->written.load(std::memory_order_seq_cst) !=
+         read_.load(std::memory_order_relaxed);
 }
 
 absl::StatusOr<bool> RingConsumer::TryRead(std::string* record) {
@@ -157,15 +170,19 @@ absl::StatusOr<bool> RingConsumer::TryRead(std::string* record) {
   const uint64_t available = header->written.load(std::memory_order_acquire) - position;
   if (available == 0) return false;
   if (available > memory_->capacity() || available < sizeof(RecordHeader)) {
-    return absl::DataLossError(absl::StrCat("the ring is damaged: it claims ", available, " bytes"));
+    return absl::DataLossError(
+        absl::StrCat("the ring is damaged: it claims ", available, " bytes"));
   }
   RecordHeader entry;
-  CopyOut(memory_->data(), memory_->capacity(), position, reinterpret_cast<char*>(&entry), sizeof(entry));
-  if (entry.check != CheckOf(entry.bytes, position) || entry.bytes > memory_->capacity() || SpaceOf(entry.bytes) > available) {
+  CopyOut(memory_->data(), memory_->capacity(), position, reinterpret_cast<char*>(&entry),
+          sizeof(entry));
+  if (entry.check != CheckOf(entry.bytes, position) || entry.bytes > memory_->capacity() ||
+      SpaceOf(entry.bytes) > available) {
     return absl::DataLossError("the ring is damaged: where a record should begin there is none");
   }
   record->resize(entry.bytes);
-  CopyOut(memory_->data(), memory_->capacity(), position + sizeof(entry), &(*record)[0], entry.bytes);
+  CopyOut(memory_->data(), memory_->capacity(), position + sizeof(entry), &(*record)[0],
+          entry.bytes);
   read_.store(position + SpaceOf(entry.bytes), std::memory_order_relaxed);
   header->read.store(position + SpaceOf(entry.bytes), std::memory_order_seq_cst);
   if (header->producer_waits.load(std::memory_order_seq_cst) != 0 &&
@@ -179,7 +196,8 @@ void RingConsumer::Wait(uint64_t poll_ns, const std::atomic<bool>& stop) {
   std::atomic<uint32_t>& state = memory_->header()->consumer_state;
   state.store(kDozing, std::memory_order_seq_cst);
   PollFor(poll_ns, [&] {
-    return Readable() || stop.load(std::memory_order_relaxed) || state.load(std::memory_order_relaxed) != kDozing;
+    return Readable() || stop.load(std::memory_order_relaxed) ||
+           state.load(std::memory_order_relaxed) != kDozing;
   });
   uint32_t seen = kDozing;
   if (!Readable() && state.compare_exchange_strong(seen, kSleeping, std::memory_order_seq_cst)) {
@@ -194,7 +212,8 @@ void RingConsumer::Wait(uint64_t poll_ns, const std::atomic<bool>& stop) {
     if (seen == kPolled && !stop.load(std::memory_order_seq_cst)) {
       FutexWait(&state, kPolled, kWakeUpNs);
       seen = state.load(std::memory_order_seq_cst);
-    } else if (seen == kAwake || state.compare_exchange_strong(seen, kAwake, std::memory_order_seq_cst)) {
+    } else if (seen == kAwake ||
+               state.compare_exchange_strong(seen, kAwake, std::memory_order_seq_cst)) {
       return;
     }
   }
@@ -209,15 +228,18 @@ void RingConsumer::Interrupt() {
 bool RingConsumer::BeginPolling() {
   std::atomic<uint32_t>& state = memory_->header()->consumer_state;
   uint32_t seen = state.load(std::memory_order_relaxed);
-  return (seen == kSleeping || seen == kDozing) && state.compare_exchange_strong(seen, kPolled, std::memory_order_seq_cst);
+  return (seen == kSleeping || seen == kDozing) &&
+         state.compare_exchange_strong(seen, kPolled, std::memory_order_seq_cst);
 }
 
 void RingConsumer::EndPolling(bool wake) {
   std::atomic<uint32_t>& state = memory_->header()->consumer_state;
   uint32_t expected = kPolled;
-  if (!state.compare_exchange_strong(expected, kSleeping, std::memory_order_seq_cst)) return;  // interrupted
+  if (!state.compare_exchange_strong(expected, kSleeping, std::memory_order_seq_cst))
+    return;  // interrupted
   expected = kSleeping;
-  if ((wake || Readable()) && state.compare_exchange_strong(expected, kAwake, std::memory_order_seq_cst)) {
+  if ((wake || Readable()) &&
+      state.compare_exchange_strong(expected, kAwake, std::memory_order_seq_cst)) {
     FutexWake(&state);
   }
 }

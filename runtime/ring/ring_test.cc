@@ -53,7 +53,8 @@ TEST(RingTest, DeliversRecordsInOrderAcrossTheWrap) {
   for (uint32_t number = 0; number < 10000; ++number) {
     const std::string written = RecordOf(number, 1000);
     const absl::string_view view = written;
-    ASSERT_TRUE(producer.TryWrite({view.substr(0, view.size() / 3), view.substr(view.size() / 3)}).ok());
+    ASSERT_TRUE(
+        producer.TryWrite({view.substr(0, view.size() / 3), view.substr(view.size() / 3)}).ok());
     ASSERT_TRUE(*consumer.TryRead(&record));
     ASSERT_EQ(record, written);
     ASSERT_FALSE(*consumer.TryRead(&record));
@@ -141,7 +142,8 @@ TEST(RingTest, InterruptEndsAWait) {
   waiter.join();
 }
 
-// One reader sleeps, another polls in its place for a while: nothing is lost, nothing is read twice.
+// One reader sleeps, another polls in its place for a while: nothing is lost, nothing is read
+// twice.
 TEST(RingTest, PollingReaderStandsInForASleepingOne) {
   auto memory = MakeRing(1 << 16);
   RingProducer producer(memory);
@@ -229,11 +231,14 @@ TEST(RingTest, SurvivesGarbage) {
 }
 
 TEST(RingTest, AttachRefusesWhatIsNoRing) {
-  EXPECT_EQ(RingMemory::Attach(*CreateSealedMemory("zeros", 8192)).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(RingMemory::Attach(*CreateSealedMemory("odd", 10000)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RingMemory::Attach(*CreateSealedMemory("zeros", 8192)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RingMemory::Attach(*CreateSealedMemory("odd", 10000)).status().code(),
+            absl::StatusCode::kInvalidArgument);
   UniqueFd shrinkable(memfd_create("shrinkable", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(shrinkable.get(), 8192), 0);
-  EXPECT_EQ(RingMemory::Attach(std::move(shrinkable)).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(RingMemory::Attach(std::move(shrinkable)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace
