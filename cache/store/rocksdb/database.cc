@@ -16,6 +16,8 @@
 #include "base/status_macros.h"
 #include "cache/family/meta/meta_family.h"
 #include "cache/family/meta/meta_key.h"
+#include "cache/family/quarantine/quarantine_family.h"
+#include "cache/key/canonical_text.h"
 #include "cache/store/rocksdb/rocksdb_status.h"
 #include "cache/store/rocksdb/stored_value.h"
 #include "cache/store/rocksdb/tolerant_scan.h"
@@ -38,6 +40,10 @@ constexpr uint64_t kMaxLogBytes = 16 << 20;
 
 std::string DatabasePath(const std::string& directory, uint32_t version) {
   return absl::StrCat(directory, "/", kPrefix, version);
+}
+
+std::string PartialPath(const std::string& directory, const DatabaseOptions& options) {
+  return DatabasePath(directory, options.schema.version) + ".partial";
 }
 
 std::string SalvageNote(const std::string& directory) { return directory + "/salvage"; }
@@ -83,6 +89,7 @@ rocksdb::DBOptions RocksdbOptions(const DatabaseOptions& options) {
   // Most of an open is files: nothing is read ahead, no statistics are gathered, and a log is replayed into memory
   // instead of being written out into tables at once.
   db.max_open_files = 512;
+  db.max_file_opening_threads = 1;  // the default starts sixteen for each family, for a handful of files
   db.skip_stats_update_on_db_open = true;
   db.skip_checking_sst_file_sizes_on_db_open = true;
   db.avoid_flush_during_recovery = true;
@@ -306,27 +313,47 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& d
                                                             absl::string_view why, const DatabaseOptions& options) {
   Note(options, absl::StrCat("the cache database ", path, " is damaged: ", why));
   const std::string ours = DatabasePath(directory, options.schema.version);
-  const std::string partial = ours + ".partial";
-  std::error_code error;
-  fs::remove_all(partial, error);
-  ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenFresh(directory, partial, options));
-  // Another schema's records are not ours to copy.
+  absl::StatusOr<std::unique_ptr<Database>> damaged = absl::NotFoundError("it has another schema");
   if (path == ours) {
-    auto damaged = OpenAt(directory, path, options, Mode::kBestEffort);
+    damaged = OpenAt(directory, path, options, Mode::kBestEffort);
     if (!damaged.ok() && rocksdb::RepairDB(path, RocksdbOptions(options), Descriptors(options)).ok()) {
       damaged = OpenAt(directory, path, options, Mode::kReadWrite);
     }
-    if (damaged.ok()) {
-      RETURN_IF_ERROR((*damaged)->CopyReadableTo(fresh.get()));
-    } else {
-      Note(options, absl::StrCat("nothing of it can be read: ", damaged.status().message()));
-    }
   }
-  fresh.reset();
-  fs::rename(partial, ours + std::string(kSalvaged), error);
-  if (error) return absl::UnavailableError(absl::StrCat("renaming ", partial, ": ", error.message()));
+  if (damaged.ok()) {
+    RETURN_IF_ERROR((*damaged)->CopyReadable());
+    damaged->reset();
+  } else {
+    Note(options, absl::StrCat("nothing of it can be read: ", damaged.status().message()));
+    ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenPartial(directory, options));
+    fresh.reset();
+    RETURN_IF_ERROR(FinishPartial(directory, options));
+  }
   RETURN_IF_ERROR(TakeSalvagedIntoUse(directory, path, ours, options));
   return OpenAt(directory, ours, options, Mode::kReadWrite);
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenPartial(const std::string& directory,
+                                                                const DatabaseOptions& options) {
+  const std::string partial = PartialPath(directory, options);
+  std::error_code error;
+  fs::remove_all(partial, error);  // of an attempt that was cut short
+  return OpenFresh(directory, partial, options);
+}
+
+absl::Status Database::FinishPartial(const std::string& directory, const DatabaseOptions& options) {
+  const std::string partial = PartialPath(directory, options);
+  std::error_code error;
+  fs::rename(partial, DatabasePath(directory, options.schema.version) + std::string(kSalvaged), error);
+  if (error) return absl::UnavailableError(absl::StrCat("renaming ", partial, ": ", error.message()));
+  return absl::OkStatus();
+}
+
+absl::Status Database::CopyReadable() {
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenPartial(directory_, options_));
+  RETURN_IF_ERROR(CopyReadableTo(fresh.get()));
+  fresh.reset();
+  return FinishPartial(directory_, options_);
 }
 
 absl::Status Database::CopyReadableTo(Database* fresh) {
@@ -351,9 +378,35 @@ absl::Status Database::CopyReadableTo(Database* fresh) {
     RETURN_IF_ERROR(TolerantScan(db(), handle(*family), "", copy, skip));
     RETURN_IF_ERROR(FromRocksdb(written, "copying what can be read of the cache"));
   }
+  RETURN_IF_ERROR(CopyRewritten(fresh, &copied));
   Note(options_, absl::StrCat("copied its ", copied, " sound entries into a fresh database; ", damaged,
                               " were damaged, and ", places, " places could not be read"));
   return FromRocksdb(fresh->db()->FlushWAL(/*sync=*/true), "copying what can be read of the cache");
+}
+
+// A scan cannot see an entry whose neighbours in an older table are unreadable, but a lookup can. Those that were found
+// damaged there and rebuilt are known from the quarantine.
+absl::Status Database::CopyRewritten(Database* fresh, uint64_t* copied) {
+  rocksdb::Status written;
+  const auto copy = [&](absl::string_view place, absl::string_view value) {
+    const DecodedValue decoded = DecodeValue(QuarantineFamily(), place, value);
+    std::vector<CanonicalField> fields;
+    if (decoded.reason != MissReason::kFound || !ParseCanonical(decoded.payload, &fields) || fields.size() < 2) return true;
+    const Family* family = FindFamily(fields[0].value);
+    if (family == nullptr || fields[1].name != "key") return true;
+    const absl::string_view key = fields[1].value;
+    const rocksdb::Slice raw_key(key.data(), key.size());
+    std::string now, copied_already;
+    if (!db_->Get(rocksdb::ReadOptions(), handle(*family), raw_key, &now).ok()) return true;
+    if (DecodeValue(*family, key, now).reason != MissReason::kFound) return true;
+    if (fresh->db()->Get(rocksdb::ReadOptions(), fresh->handle(*family), raw_key, &copied_already).ok()) return true;
+    written = fresh->db()->Put(rocksdb::WriteOptions(), fresh->handle(*family), raw_key, now);
+    if (written.ok()) ++*copied;
+    return written.ok();
+  };
+  RETURN_IF_ERROR(TolerantScan(db(), handle(QuarantineFamily()), "", copy,
+                               [](absl::string_view, const rocksdb::Status&) { return true; }));
+  return FromRocksdb(written, "copying what can be read of the cache");
 }
 
 absl::Status Database::CheckSchema() {
@@ -390,7 +443,7 @@ absl::Status Database::WriteSchema(uint32_t version) {
 void Database::RequestSalvage(absl::string_view why) {
   std::ofstream(SalvageNote(directory_)) << why << "\n";
   Note(options_, absl::StrCat("the cache in ", directory_, " has unreadable places (", why,
-                              "); the next start copies what can be read into a fresh database"));
+                              "); what can be read will be copied into a fresh database"));
 }
 
 Database::~Database() {

@@ -2,7 +2,7 @@
 //
 //   <directory>/lock             held by the store (directory_lock.h)
 //   <directory>/db.v1/           the database, by the version of its schema
-//   <directory>/salvage          a note: the database has unreadable places; the next open copies what can be read
+//   <directory>/salvage          a note: the database has unreadable places, and what can be read must be copied
 //   <directory>/db.v1.partial/   what is being copied out of a damaged database
 //   <directory>/db.v1.salvaged/  the finished copy, on its way to become db.v1
 //   <directory>/db.v1.damaged-*  set aside; the newest three are kept
@@ -59,6 +59,10 @@ class Database {
   // Has the next Open copy what can be read into a fresh database.
   void RequestSalvage(absl::string_view why);
 
+  // The first half of that, with this database open: nobody may write to it until it is closed. The next Open puts
+  // the copy in its place.
+  absl::Status CopyReadable();
+
  private:
   Database(std::string directory, DatabaseOptions options) : directory_(std::move(directory)), options_(options) {}
 
@@ -72,9 +76,13 @@ class Database {
   // Copies what can be read of the database at `path` into a fresh one and puts that in its place.
   static absl::StatusOr<std::unique_ptr<Database>> Salvage(const std::string& directory, const std::string& path,
                                                            absl::string_view why, const DatabaseOptions& options);
+  static absl::StatusOr<std::unique_ptr<Database>> OpenPartial(const std::string& directory,
+                                                               const DatabaseOptions& options);
+  static absl::Status FinishPartial(const std::string& directory, const DatabaseOptions& options);
   absl::Status CheckSchema();
   absl::Status WriteSchema(uint32_t version);
   absl::Status CopyReadableTo(Database* fresh);
+  absl::Status CopyRewritten(Database* fresh, uint64_t* copied);
 
   const std::string directory_;
   const DatabaseOptions options_;

@@ -70,45 +70,68 @@ uint64_t BytesOnDisk(const std::string& path) {
 }  // namespace
 
 RocksdbRecordStore::RocksdbRecordStore(std::string path, const RocksdbStoreOptions& options)
-    : path_(std::move(path)), options_(options), in_memory_(options.degraded_bytes) {}
+    : path_(std::move(path)), options_(options), in_memory_(options.degraded_bytes) {
+  database_options_.block_cache_bytes = options.block_cache_bytes;
+  database_options_.compiler_build = options.compiler_build;
+  database_options_.note = options.note;
+  database_options_.on_background_error = [this](const rocksdb::Status& error) {
+    absl::MutexLock lock(&state_mutex_);
+    background_error_ = true;
+    Degrade(absl::StrCat("memory only: ", error.ToString()));
+  };
+}
 
 absl::StatusOr<std::unique_ptr<RocksdbRecordStore>> RocksdbRecordStore::Open(absl::string_view path,
                                                                              const RocksdbStoreOptions& options,
                                                                              rocksdb::Env* env,
                                                                              const Schema& schema) {
   std::unique_ptr<RocksdbRecordStore> store(new RocksdbRecordStore(std::string(path), options));
-  DatabaseOptions database_options;
-  database_options.block_cache_bytes = options.block_cache_bytes;
-  database_options.compiler_build = options.compiler_build;
-  database_options.note = options.note;
-  database_options.env = env;
-  database_options.schema = schema;
-  database_options.on_background_error = [raw = store.get()](const rocksdb::Status& error) {
-    absl::MutexLock lock(&raw->state_mutex_);
-    raw->background_error_ = true;
-    raw->Degrade(absl::StrCat("memory only: ", error.ToString()));
-  };
-  const auto open = [&]() -> absl::Status {
-    RETURN_IF_ERROR(PrepareDirectory(store->path_));
-    ASSIGN_OR_RETURN(store->lock_, DirectoryLock::Take(store->path_));
-    ASSIGN_OR_RETURN(store->database_, Database::Open(store->path_, database_options));
-    return absl::OkStatus();
-  };
-  const absl::Status opened = open();
+  store->database_options_.env = env;
+  store->database_options_.schema = schema;
+  absl::Status opened;
+  {
+    absl::MutexLock lock(&store->database_mutex_);
+    opened = store->OpenDatabase();
+  }
   // A second daemon, a newer schema, a wrong argument: for the operator to decide.
   if (opened.code() == absl::StatusCode::kFailedPrecondition ||
       opened.code() == absl::StatusCode::kInvalidArgument) {
     return opened;
   }
   if (!opened.ok()) {
-    absl::StatusOr<std::unique_ptr<Database>> readable = Database::OpenReadOnly(store->path_, database_options);
-    if (readable.ok()) store->database_ = *std::move(readable);
+    absl::ReaderMutexLock use(&store->database_mutex_);
     absl::MutexLock lock(&store->state_mutex_);
-    store->Degrade(absl::StrCat(readable.ok() ? "read only, new entries in memory: " : "memory only: ",
+    store->Degrade(absl::StrCat(store->database_ != nullptr ? "read only, new entries in memory: " : "memory only: ",
                                 opened.message()));
   }
   store->maintenance_ = std::thread([raw = store.get()] { raw->RunMaintenance(); });
   return store;
+}
+
+absl::Status RocksdbRecordStore::OpenDatabase() {
+  const auto open = [&]() -> absl::Status {
+    RETURN_IF_ERROR(PrepareDirectory(path_));
+    if (lock_ == nullptr) {
+      ASSIGN_OR_RETURN(lock_, DirectoryLock::Take(path_));
+    }
+    ASSIGN_OR_RETURN(database_, Database::Open(path_, database_options_));
+    return absl::OkStatus();
+  };
+  const absl::Status opened = open();
+  writable_ = opened.ok();
+  if (opened.ok() || opened.code() == absl::StatusCode::kFailedPrecondition) return opened;
+  // What is there can perhaps still be looked up.
+  absl::StatusOr<std::unique_ptr<Database>> readable = Database::OpenReadOnly(path_, database_options_);
+  if (readable.ok()) database_ = *std::move(readable);
+  return opened;
+}
+
+absl::Status RocksdbRecordStore::Reopen() {
+  database_.reset();
+  background_error_ = false;
+  salvage_requested_ = false;
+  writes_.fetch_add(1, std::memory_order_relaxed);
+  return OpenDatabase();
 }
 
 RocksdbRecordStore::~RocksdbRecordStore() {
@@ -120,7 +143,9 @@ RocksdbRecordStore::~RocksdbRecordStore() {
     }
     maintenance_.join();
   }
-  Maintain();
+  FlushUsage();
+  Recover();
+  absl::MutexLock lock(&database_mutex_);
   database_.reset();  // before the directory is free for others
 }
 
@@ -139,7 +164,8 @@ void RocksdbRecordStore::RunMaintenance() {
 
 void RocksdbRecordStore::Maintain() {
   FlushUsage();
-  WriteBackWhatIsInMemory();
+  Recover();
+  if (salvage_requested_ && !degraded_) Salvage();
   read_error_noted_ = false;
 }
 
@@ -160,29 +186,34 @@ absl::StatusOr<MissReason> RocksdbRecordStore::Load(const Family& family, absl::
       in_memory_.EraseIfSame(family, key, payload);
     }
   }
-  if (database_ == nullptr) return MissReason::kAbsent;
-  rocksdb::PinnableSlice value;
-  const rocksdb::Status status =
-      database_->db()->Get(rocksdb::ReadOptions(), database_->handle(family), Slice(key), &value);
-  if (status.IsNotFound()) return MissReason::kAbsent;
-  if (status.ok()) {
-    DecodedValue decoded = DecodeValue(family, key, View(value));
-    if (decoded.reason == MissReason::kFound) decoded.reason = parse(decoded.payload);
-    if (decoded.reason == MissReason::kDamaged) {
-      const std::string bytes = value.ToString();
-      Quarantine(family, key, &bytes, decoded.fault.empty() ? "it is no record of its family" : decoded.fault);
+  std::string damaged_bytes, fault;
+  bool unreadable = false;
+  {
+    absl::ReaderMutexLock use(&database_mutex_);
+    if (database_ == nullptr) return MissReason::kAbsent;
+    rocksdb::PinnableSlice value;
+    const rocksdb::Status status =
+        database_->db()->Get(rocksdb::ReadOptions(), database_->handle(family), Slice(key), &value);
+    if (status.IsNotFound()) return MissReason::kAbsent;
+    if (status.ok()) {
+      DecodedValue decoded = DecodeValue(family, key, View(value));
+      if (decoded.reason == MissReason::kFound) decoded.reason = parse(decoded.payload);
+      if (decoded.reason != MissReason::kDamaged) return decoded.reason;
+      damaged_bytes = value.ToString();
+      fault = decoded.fault.empty() ? "it is no record of its family" : decoded.fault;
+    } else if (status.IsCorruption()) {
+      unreadable = true;
+      fault = status.ToString();
+    } else {
+      // The disk or the directory fails. For the caller this is a damaged entry, to be rebuilt; but it may come back.
+      CountDamaged();
+      if (!read_error_noted_.exchange(true)) {
+        Note(FromRocksdb(status, absl::StrCat("reading ", EntryName(family, key))).message());
+      }
+      return MissReason::kDamaged;
     }
-    return decoded.reason;
   }
-  if (status.IsCorruption()) {
-    Quarantine(family, key, nullptr, status.ToString());
-    return MissReason::kDamaged;
-  }
-  // The disk or the directory fails. For the caller this is a damaged entry, to be rebuilt; but it may come back.
-  CountDamaged();
-  if (!read_error_noted_.exchange(true)) {
-    Note(FromRocksdb(status, absl::StrCat("reading ", EntryName(family, key))).message());
-  }
+  Quarantine(family, key, unreadable ? nullptr : &damaged_bytes, fault);
   return MissReason::kDamaged;
 }
 
@@ -190,6 +221,7 @@ absl::Status RocksdbRecordStore::Save(const Family& family, absl::string_view ke
   const std::string attempt = absl::StrCat("storing ", EntryName(family, key));
   const std::string value = EncodeValue(family, key, payload);
   absl::MutexLock lock(&WriterOf(family, key));
+  absl::ReaderMutexLock use(&database_mutex_);
   writes_.fetch_add(1, std::memory_order_relaxed);
   absl::Status status = absl::UnavailableError(absl::StrCat(attempt, ": there is no database"));
   if (database_ != nullptr) {
@@ -206,7 +238,9 @@ absl::Status RocksdbRecordStore::Save(const Family& family, absl::string_view ke
 
 absl::Status RocksdbRecordStore::SaveSoon(const Family& family,
                                           const std::vector<std::pair<std::string, std::string>>& entries) {
-  // Only usage is written so, by one thread at a time: no writer's lock is needed.
+  // Only usage is written so, by one thread at a time; any writer's lock keeps it apart from a salvage.
+  absl::MutexLock lock(&writers_[0]);
+  absl::ReaderMutexLock use(&database_mutex_);
   writes_.fetch_add(1, std::memory_order_relaxed);
   absl::Status status = absl::UnavailableError("there is no database");
   if (database_ != nullptr) {
@@ -230,6 +264,7 @@ absl::Status RocksdbRecordStore::SaveSoon(const Family& family,
 
 absl::Status RocksdbRecordStore::Erase(const Family& family, absl::string_view key) {
   absl::MutexLock lock(&WriterOf(family, key));
+  absl::ReaderMutexLock use(&database_mutex_);
   writes_.fetch_add(1, std::memory_order_relaxed);
   in_memory_.Erase(family, key);
   if (database_ == nullptr) return absl::OkStatus();
@@ -243,6 +278,8 @@ void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key,
   bool dropped = false;
   {
     absl::MutexLock lock(&WriterOf(family, key));
+    absl::ReaderMutexLock use(&database_mutex_);
+    if (database_ == nullptr) return;
     writes_.fetch_add(1, std::memory_order_relaxed);
     // Somebody may have put a good one there meanwhile.
     std::string now;
@@ -265,12 +302,12 @@ void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key,
       if (status.ok()) status = database_->db()->Write(Durable(false), &batch);
       dropped = status.ok();
     }
+    // The block stays unreadable, with its neighbours, until the tables are written anew.
+    if (bytes == nullptr && !salvage_requested_.exchange(true)) database_->RequestSalvage(why);
   }
   Note(absl::StrCat("the cache entry ", EntryName(family, key), " is damaged (", why, ")",
                     dropped ? "; it was put into quarantine and will be rebuilt" : ""));
   if (dropped) TrimQuarantine();
-  // The block stays unreadable, with its neighbours, until the tables are written anew.
-  if (bytes == nullptr && !salvage_requested_.exchange(true)) database_->RequestSalvage(why);
 }
 
 void RocksdbRecordStore::TrimQuarantine() {
@@ -280,6 +317,8 @@ void RocksdbRecordStore::TrimQuarantine() {
     return true;
   });
   if (!scanned.ok() || keys.size() <= kQuarantinedEntries) return;
+  absl::ReaderMutexLock use(&database_mutex_);
+  if (database_ == nullptr) return;
   keys.resize(keys.size() - kQuarantinedEntries);
   for (const std::string& key : keys) {
     // What stays too long goes with the next damaged entry.
@@ -301,27 +340,22 @@ void RocksdbRecordStore::KeepInMemory(const Family& family, absl::string_view ke
   Degrade(absl::StrCat("memory only: ", why.message()));
 }
 
-void RocksdbRecordStore::WriteBackWhatIsInMemory() {
-  if (!degraded_.load(std::memory_order_acquire) || database_ == nullptr) return;
-  if (background_error_.exchange(false) && !database_->db()->Resume().ok()) {
-    background_error_ = true;
-    return;
+void RocksdbRecordStore::Recover() {
+  if (!degraded_.load(std::memory_order_acquire)) return;
+  // A file of our own first: while the disk refuses, the database stays open for lookups.
+  rocksdb::Env* env = database_options_.env != nullptr ? database_options_.env : rocksdb::Env::Default();
+  const std::string probe = path_ + "/probe";
+  if (!rocksdb::WriteStringToFile(env, "probe", probe, /*should_sync=*/true).ok()) return;
+  env->DeleteFile(probe).PermitUncheckedError();
+  if (background_error_ || !writable_) {
+    absl::MutexLock use(&database_mutex_);
+    // RocksDB resumes after some errors; after the others it must be opened again.
+    const bool resumed = writable_ && database_->db()->Resume().ok();
+    background_error_ = false;
+    if (!resumed && !Reopen().ok()) return;
   }
   uint64_t written = 0;
-  for (const Family* family : AllFamilies()) {
-    for (const auto& [key, payload] : in_memory_.List(*family, "")) {
-      absl::MutexLock lock(&WriterOf(*family, key));
-      if (in_memory_.Find(*family, key) != payload) continue;  // replaced or written meanwhile
-      const std::string value = EncodeValue(*family, key, *payload);
-      if (!database_->db()->Put(Durable(true), database_->handle(*family), key, value).ok()) return;
-      in_memory_.EraseIfSame(*family, key, payload);
-      writes_.fetch_add(1, std::memory_order_relaxed);
-      ++written;
-    }
-  }
-  // Nothing may have been waiting: then only a write can tell whether the disk works.
-  const std::string probe = EncodeQuarantineKey(0, 0);
-  if (!database_->db()->Delete(Durable(true), database_->handle(QuarantineFamily()), probe).ok()) return;
+  if (!WriteBackWhatIsInMemory(&written)) return;
   // RocksDB's listener takes this lock on the thread that writes: never write under it.
   absl::MutexLock lock(&state_mutex_);
   if (!in_memory_.empty() || background_error_) return;
@@ -330,7 +364,43 @@ void RocksdbRecordStore::WriteBackWhatIsInMemory() {
   Note(absl::StrCat("the cache in ", path_, " takes writes again; ", written, " entries were written from memory"));
 }
 
+bool RocksdbRecordStore::WriteBackWhatIsInMemory(uint64_t* written) {
+  for (const Family* family : AllFamilies()) {
+    for (const auto& [key, payload] : in_memory_.List(*family, "")) {
+      absl::MutexLock lock(&WriterOf(*family, key));
+      absl::ReaderMutexLock use(&database_mutex_);
+      if (database_ == nullptr) return false;
+      if (in_memory_.Find(*family, key) != payload) continue;  // replaced or written meanwhile
+      const std::string value = EncodeValue(*family, key, *payload);
+      if (!database_->db()->Put(Durable(true), database_->handle(*family), key, value).ok()) return false;
+      in_memory_.EraseIfSame(*family, key, payload);
+      writes_.fetch_add(1, std::memory_order_relaxed);
+      ++*written;
+    }
+  }
+  return true;
+}
+
+void RocksdbRecordStore::Salvage() {
+  // Writers wait while the readable entries are copied, and lookups while the copy takes its place.
+  for (absl::Mutex& writer : writers_) writer.Lock();
+  {
+    absl::Status copied = absl::UnavailableError("there is no database");
+    {
+      absl::ReaderMutexLock use(&database_mutex_);
+      if (database_ != nullptr) copied = database_->CopyReadable();
+    }
+    absl::MutexLock use(&database_mutex_);
+    if (copied.ok()) copied = Reopen();
+    // The next start tries again: the note is there.
+    salvage_requested_ = false;
+    if (!copied.ok()) Note(absl::StrCat("replacing the damaged cache database: ", copied.message()));
+  }
+  for (absl::Mutex& writer : writers_) writer.Unlock();
+}
+
 absl::Status RocksdbRecordStore::ScanDatabase(const Family& family, absl::string_view key_prefix, VisitFn visit) {
+  absl::ReaderMutexLock use(&database_mutex_);
   if (database_ == nullptr) return absl::OkStatus();
   const auto visit_value = [&](absl::string_view key, absl::string_view value) {
     const DecodedValue decoded = DecodeValue(family, key, value);
@@ -386,17 +456,20 @@ absl::Status RocksdbRecordStore::Scan(const Family& family, absl::string_view ke
 
 FamilyStats RocksdbRecordStore::CountFamily(const Family& family) {
   FamilyStats count{family.name, 0, 0};
-  if (database_ == nullptr) return count;
-  rocksdb::DB* db = database_->db();
-  rocksdb::ColumnFamilyHandle* handle = database_->handle(family);
-  uint64_t estimate = 0, table_bytes = 0, blob_bytes = 0;
-  db->GetIntProperty(handle, rocksdb::DB::Properties::kEstimateNumKeys, &estimate);
-  if (estimate > kCountedEntries) {
-    db->GetIntProperty(handle, rocksdb::DB::Properties::kEstimateLiveDataSize, &table_bytes);
-    db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileSize, &blob_bytes);
-    count.entries = estimate;
-    count.bytes = table_bytes + blob_bytes;
-    return count;
+  {
+    absl::ReaderMutexLock use(&database_mutex_);
+    if (database_ == nullptr) return count;
+    rocksdb::DB* db = database_->db();
+    rocksdb::ColumnFamilyHandle* handle = database_->handle(family);
+    uint64_t estimate = 0, table_bytes = 0, blob_bytes = 0;
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kEstimateNumKeys, &estimate);
+    if (estimate > kCountedEntries) {
+      db->GetIntProperty(handle, rocksdb::DB::Properties::kEstimateLiveDataSize, &table_bytes);
+      db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileSize, &blob_bytes);
+      count.entries = estimate;
+      count.bytes = table_bytes + blob_bytes;
+      return count;
+    }
   }
   ScanDatabase(family, "", [&](const StoredEntry& entry) {
     if (entry.unreadable) return true;

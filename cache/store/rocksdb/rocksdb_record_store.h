@@ -20,8 +20,9 @@
 
 namespace tessera::cache {
 
-// Lookups take no lock but RocksDB's own, which neither flush nor compaction holds over I/O. Writers of one key follow
-// each other; writers of different keys share one sync of the log (RocksDB's group commit).
+// A lookup shares one lock with all others; only closing and reopening a database that failed takes it alone. Neither
+// flush nor compaction nor a write holds anything over I/O that a lookup waits for. Writers of one key follow each
+// other; writers of different keys share one sync of the log (RocksDB's group commit).
 class RocksdbRecordStore : public RecordStore {
  public:
   // As OpenRocksdbStore. `env` (nullptr: the default) and `schema` are for tests.
@@ -31,7 +32,8 @@ class RocksdbRecordStore : public RecordStore {
                                                                   const Schema& schema = CurrentSchema());
   ~RocksdbRecordStore() override;
 
-  // One round of what the background thread does: writes usage, tries a failed disk again.
+  // One round of what the background thread does: writes usage, tries a failed disk again, replaces a database that
+  // has unreadable places by what can be read of it.
   void Maintain();
 
  private:
@@ -51,7 +53,12 @@ class RocksdbRecordStore : public RecordStore {
   // The disk refused: from now on lookups look into memory first.
   void KeepInMemory(const Family& family, absl::string_view key, absl::string_view payload, const absl::Status& why);
   void Degrade(const std::string& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
-  void WriteBackWhatIsInMemory();
+  void Recover();
+  // False: the disk still refuses.
+  bool WriteBackWhatIsInMemory(uint64_t* written);
+  void Salvage();
+  absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(database_mutex_);
+  absl::Status OpenDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(database_mutex_);
   absl::Status ScanDatabase(const Family& family, absl::string_view key_prefix, VisitFn visit);
   FamilyStats CountFamily(const Family& family);
   void Note(absl::string_view sentence) const;
@@ -62,13 +69,16 @@ class RocksdbRecordStore : public RecordStore {
 
   const std::string path_;
   const RocksdbStoreOptions options_;
-  std::unique_ptr<DirectoryLock> lock_;
-  std::unique_ptr<Database> database_;  // null: in memory alone
+  DatabaseOptions database_options_;
+  absl::Mutex database_mutex_;  // shared by all who use the database
+  std::unique_ptr<DirectoryLock> lock_ ABSL_GUARDED_BY(database_mutex_);
+  std::unique_ptr<Database> database_ ABSL_GUARDED_BY(database_mutex_);  // null: in memory alone
   std::array<absl::Mutex, kWriters> writers_;
 
   EntryMap in_memory_;
   std::atomic<bool> degraded_{false};  // in_memory_ may hold something
-  std::atomic<bool> background_error_{false};
+  std::atomic<bool> background_error_{false};  // RocksDB refuses writes until it is resumed or opened again
+  std::atomic<bool> writable_{false};          // the database is open for writing
   std::atomic<bool> read_error_noted_{false};
   std::atomic<bool> salvage_requested_{false};
   mutable absl::Mutex state_mutex_;

@@ -16,18 +16,30 @@ constexpr size_t kDigits = 48;
 
 absl::string_view View(const rocksdb::Slice& slice) { return absl::string_view(slice.data(), slice.size()); }
 
-bool CanSeek(rocksdb::Iterator* it, const std::string& target) {
-  it->Seek(target);
-  return it->status().ok();
-}
+// Opens iterators over one column family. An iterator that met damage stays unusable, so each attempt has its own.
+struct Attempts {
+  rocksdb::DB* db;
+  rocksdb::ColumnFamilyHandle* handle;
 
-// Keys as numbers of base 256: the smallest one above all that share the first `digits` bytes of `key`, filled up with
-// zeros. False: there is none.
-bool NextAfter(const std::string& key, size_t digits, std::string* next) {
-  *next = key;
-  std::fill(next->begin() + digits, next->end(), '\0');
-  for (size_t i = digits; i-- > 0;) {
-    if (++(*next)[i] != '\0') return true;
+  // Null: what lies at `target` cannot be read.
+  std::unique_ptr<rocksdb::Iterator> Seek(const std::string& target) const {
+    rocksdb::ReadOptions options;
+    options.fill_cache = false;  // a scan must not push out what launches need
+    std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, handle));
+    it->Seek(target);
+    return it->status().ok() ? std::move(it) : nullptr;
+  }
+};
+
+// Keys as numbers of base 256, the first digit the most significant: `key` + 2^bit. False: that is beyond all keys.
+bool AddPowerOfTwo(const std::string& key, size_t bit, std::string* sum) {
+  *sum = key;
+  unsigned carry = 1u << (bit % 8);
+  for (size_t i = key.size() - bit / 8; i-- > 0;) {
+    carry += static_cast<uint8_t>((*sum)[i]);
+    (*sum)[i] = static_cast<char>(carry);
+    carry >>= 8;
+    if (carry == 0) return true;
   }
   return false;
 }
@@ -49,23 +61,28 @@ std::string Middle(const std::string& low, const std::string& high) {
   return middle;
 }
 
-// Seeking to `low` fails. Puts `it` on the first entry behind the damage. False: nothing behind it can be read.
-bool SeekBehindDamage(rocksdb::Iterator* it, std::string low) {
+// Seeking to `low` fails. An iterator on the first entry behind the damage, or null: nothing behind it can be read.
+std::unique_ptr<rocksdb::Iterator> SeekBehindDamage(const Attempts& attempts, std::string low) {
   low.resize(std::max(kDigits, low.size()), '\0');
+  std::unique_ptr<rocksdb::Iterator> it = attempts.Seek(low);
+  if (it != nullptr) return it;
+  // In steps that double, so that the readable entries between two damaged places are hardly ever leapt over.
   std::string high;
-  bool found = CanSeek(it, low);
-  if (found) return true;
-  // In growing steps, so that the readable entries between two damaged places are not leapt over.
-  for (size_t digits = low.size(); digits > 0 && !found; --digits) {
-    found = NextAfter(low, digits, &high) && CanSeek(it, high);
+  for (size_t bit = 0; bit < 8 * low.size() && it == nullptr; ++bit) {
+    if (!AddPowerOfTwo(low, bit, &high)) break;
+    it = attempts.Seek(high);
   }
-  if (!found) return false;
+  if (it == nullptr) return nullptr;
   while (true) {
     const std::string middle = Middle(low, high);
-    if (middle == low) break;
-    (CanSeek(it, middle) ? high : low) = middle;
+    if (middle == low) return it;
+    if (std::unique_ptr<rocksdb::Iterator> nearer = attempts.Seek(middle)) {
+      it = std::move(nearer);
+      high = middle;
+    } else {
+      low = middle;
+    }
   }
-  return CanSeek(it, high);
 }
 
 }  // namespace
@@ -73,10 +90,11 @@ bool SeekBehindDamage(rocksdb::Iterator* it, std::string low) {
 absl::Status TolerantScan(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, absl::string_view prefix,
                           absl::FunctionRef<bool(absl::string_view key, absl::string_view value)> visit,
                           absl::FunctionRef<bool(absl::string_view after, const rocksdb::Status& why)> skip) {
+  const Attempts attempts{db, handle};
   rocksdb::ReadOptions options;
-  options.fill_cache = false;  // a scan must not push out what launches need
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, handle));
-  std::string last;         // the last key that was visited
+  options.fill_cache = false;
+  std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(options, handle));
+  std::string last;                                // the last key that was visited
   std::string next(prefix.data(), prefix.size());  // where the next entry is looked for
   it->Seek(next);
   while (true) {
@@ -93,7 +111,8 @@ absl::Status TolerantScan(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, 
     if (status.ok()) return absl::OkStatus();
     if (!status.IsCorruption() && !status.IsIOError()) return FromRocksdb(status, "reading " + handle->GetName());
     if (!skip(last, status)) return absl::OkStatus();
-    if (!SeekBehindDamage(it.get(), next)) return absl::OkStatus();
+    it = SeekBehindDamage(attempts, next);
+    if (it == nullptr) return absl::OkStatus();
   }
 }
 
