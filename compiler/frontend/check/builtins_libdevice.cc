@@ -136,6 +136,7 @@ void AddLibdeviceBuiltins(BuiltinTable* t) {
       {"copysign", 2, Two<math::CopySignOp>}, {"fmod", 2, Two<mlir::arith::RemFOp>},
       {"fma", 3, Three<math::FmaOp>},
       {"fmax", 2, Two<mlir::arith::MaxNumFOp>}, {"fmin", 2, Two<mlir::arith::MinNumFOp>},
+      {"max", 2, Two<mlir::arith::MaxNumFOp>}, {"min", 2, Two<mlir::arith::MinNumFOp>},
       {"erfc", 1, nullptr}, {"erfinv", 1, nullptr}, {"erfcinv", 1, nullptr}, {"erfcx", 1, nullptr},
       {"exp10", 1, nullptr}, {"logb", 1, nullptr}, {"lgamma", 1, nullptr}, {"tgamma", 1, nullptr},
       {"normcdf", 1, nullptr}, {"normcdfinv", 1, nullptr}, {"rcbrt", 1, nullptr},

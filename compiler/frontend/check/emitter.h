@@ -254,6 +254,7 @@ class Emitter {
   Value Power(const Value& a, const Value& b);
   Value Arithmetic(BinaryOp op, const Value& a, const Value& b);
   Value Bitwise(BinaryOp op, const Value& a, const Value& b);
+  Value E5m2ToBf16(const Value& value);
   Value ConvertTensor(const Value& value, const ElementType& to, bool round_to_zero);
 
   // statements.cc

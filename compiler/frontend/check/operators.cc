@@ -119,6 +119,7 @@ Value Emitter::ConvertTensor(const Value& value, const ElementType& to, bool rou
     return result(Create<tile::IntToPtrOp>(ir_type, value.ir));
   }
   if (from.is_float() && to.is_float()) {
+    if (from.is(DType::kFp8E5M2) && to.is(DType::kBf16) && !round_to_zero) return E5m2ToBf16(value);
     bool narrows = from.bits() > to.bits();
     if (round_to_zero && !narrows)
       return Error(absl::StrCat("fp_downcast_rounding is for narrowing conversions, not for ", ToString(from), " to ",
@@ -140,6 +141,19 @@ Value Emitter::ConvertTensor(const Value& value, const ElementType& to, bool rou
   if (from.bits() > to.bits()) return result(Make<arith::TruncIOp>(ir_type, value.ir));
   if (from.is_signed()) return result(Make<arith::ExtSIOp>(ir_type, value.ir));
   return result(Make<arith::ExtUIOp>(ir_type, value.ir));
+}
+
+// Triton's conversion on NVIDIA GPUs takes e5m2's exponent 31 for an ordinary one: "infinity" gives 65536, and the NaN
+// codes 81920 to 114688. Recorded launches show it, so it is the language.
+Value Emitter::E5m2ToBf16(const Value& value) {
+  Value wide = ConvertTensor(ConvertTensor(value, kFloat32, false), {DType::kBf16, false}, false);
+  Value code = Cast(Bitcast(value, {DType::kUint8, false}), {DType::kUint16, false});
+  Value magnitude = Binary(BinaryOp::kBitAnd, code, Value::Int(0x7f));
+  Value sign = Binary(BinaryOp::kShl, Binary(BinaryOp::kBitAnd, code, Value::Int(0x80)), Value::Int(8));
+  // 0x7c << 5 is 0xf80; 65536 is 0x4780.
+  Value bits = Add(Binary(BinaryOp::kShl, magnitude, Value::Int(5)), Value::Int(0x4780 - 0xf80));
+  Value special = Bitcast(Binary(BinaryOp::kBitOr, bits, sign), {DType::kBf16, false});
+  return Select(Compare(CompareOp::kGe, magnitude, Value::Int(0x7c)), special, wide);
 }
 
 Value Emitter::Bitcast(const Value& value, const ElementType& type) {
