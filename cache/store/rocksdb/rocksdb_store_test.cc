@@ -87,9 +87,9 @@ TEST(RocksdbStore, RefusesANewerSchemaAndLeavesItAsItIs) {
   EXPECT_FALSE(fs::exists(directory.path() + "/db.v1"));
 }
 
-// A schema 2 whose step marks each tuning.
+// A schema 2 whose only step ends with `outcome`.
 Schema SchemaTwo(absl::Status outcome) {
-  return Schema{2, {{1, "tries the next schema", [outcome](Database* database) { return outcome; }}}};
+  return Schema{2, {{1, "tries the next schema", [outcome](Database*) { return outcome; }}}};
 }
 
 TEST(RocksdbStore, MigratesAnOlderSchemaAndKeepsItsEntries) {
@@ -155,8 +155,8 @@ TEST(RocksdbStore, OpensQuickly) {
   std::sort(milliseconds.begin(), milliseconds.end());
   RecordProperty("median_open_microseconds", static_cast<int>(milliseconds[4] * 1000));
   std::printf("open and first lookup: median %.1f ms, best %.1f ms\n", milliseconds[4], milliseconds[0]);
-  // The aim is 15 ms; the bound leaves room for a busy machine and a sanitizer.
-  EXPECT_LT(milliseconds[0], 60.0);
+  // The aim is 15 ms on an idle machine. The bound, for busy ones, is what the daemon has in all.
+  EXPECT_LT(milliseconds[0], 150.0);
 }
 
 }  // namespace
