@@ -230,6 +230,11 @@ F FlipSign(F a) {  // also of NaN, and without touching its payload
   using Bits = std::conditional_t<sizeof(F) == 4, uint32_t, uint64_t>;
   return BitCast<F>(Bits(BitCast<Bits>(a) ^ (Bits(1) << (8 * sizeof(F) - 1))));
 }
+// GPUs round fp32 up and down with subnormals as zero, and so do we.
+template <typename F>
+F FlushSubnormal(F a) {
+  return sizeof(F) == 4 && std::fabs(a) < std::numeric_limits<F>::min() ? a * F(0) : a;
+}
 template <typename F>
 F NaN() { return std::numeric_limits<F>::quiet_NaN(); }
 
@@ -244,8 +249,8 @@ FLOAT_OP(MinNumF, MinNum(a, b))
 FLOAT_OP(MaximumF, std::isnan(a) || std::isnan(b) ? NaN<F>() : MaxNum(a, b))
 FLOAT_OP(MinimumF, std::isnan(a) || std::isnan(b) ? NaN<F>() : MinNum(a, b))
 FLOAT_OP(AbsF, std::fabs(a))
-FLOAT_OP(Ceil, std::ceil(a))
-FLOAT_OP(Floor, std::floor(a))
+FLOAT_OP(Ceil, std::ceil(FlushSubnormal(a)))
+FLOAT_OP(Floor, std::floor(FlushSubnormal(a)))
 FLOAT_OP(Round, std::round(a))
 FLOAT_OP(RoundEven, std::nearbyint(a))
 FLOAT_OP(Trunc, std::trunc(a))
