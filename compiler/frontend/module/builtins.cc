@@ -106,7 +106,7 @@ struct FormatSpec {
 std::optional<FormatSpec> ParseSpec(absl::string_view text) {
   FormatSpec spec;
   auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
-  if (text.size() > 1 && is_align(text[1])) {
+  if (text.size() > 1 && is_align(text[1]) && static_cast<unsigned char>(text[0]) < 0x80) {
     spec.fill = std::string(text.substr(0, 1));
     spec.align = text[1];
     text.remove_prefix(2);
@@ -163,8 +163,7 @@ std::optional<std::string> FormatMagnitude(const Constant& value, const FormatSp
   if (!is_real && (type == 'x' || type == 'X' || type == 'b' || type == 'o')) {
     Integer v = value.as_integer();
     unsigned base = type == 'b' ? 2 : type == 'o' ? 8 : 16;
-    std::string prefix = spec.alternate ? std::string("0") + type : "";
-    return prefix + InBase(v < 0 ? -v : v, base, type == 'X');
+    return InBase(v < 0 ? -v : v, base, type == 'X');
   }
   double v = std::fabs(value.as_real());
   if (type == 0 && spec.precision < 0) return Repr(Constant::Float(v));
@@ -193,13 +192,18 @@ Result Format(const Arguments& a) {
     body = *digits;
     bool negative = v.is_integral() ? v.as_integer() < 0 : std::signbit(v.real);
     sign = negative ? "-" : spec.sign == '+' ? "+" : spec.sign == ' ' ? " " : "";
+    bool in_base = spec.type == 'x' || spec.type == 'X' || spec.type == 'b' || spec.type == 'o';
+    if (spec.alternate && in_base) sign += std::string("0") + spec.type;
     if (spec.commas) {
       size_t whole = std::min(body.find('.'), body.size());
       for (size_t i = whole; i > 3; i -= 3) body.insert(i - 3, ",");
     }
   } else {
     body = Str(v);
-    if (spec.precision >= 0) body = body.substr(0, static_cast<size_t>(spec.precision));
+    if (spec.precision >= 0) {
+      std::string ignored;
+      body = EvaluateSlice(Constant::String(body), Constant::None(), Constant::Int(spec.precision), Constant::None(), &ignored)->text;
+    }
   }
   char align = spec.align ? spec.align : spec.zero && numeric ? '=' : numeric ? '>' : '<';
   std::string fill = spec.zero && !spec.align ? "0" : spec.fill;

@@ -96,7 +96,7 @@ class KernelDescriber {
     bool is_call = decorator.kind == ExprKind::kCall;
     if (last == "jit") {
       if (is_call) Jit(decorator);
-    } else if (is_call && (last == "autotune" || last == "libtuner")) {
+    } else if (is_call && (absl::EndsWith(last, "autotune") || last == "libtuner")) {
       Autotune(decorator);
     } else if (is_call && last == "heuristics") {
       Heuristics(decorator);

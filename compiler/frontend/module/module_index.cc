@@ -568,9 +568,9 @@ struct ModuleIndex::Impl {
     }
     int as_file = FindFileExactly(submodule, file);
     if (as_file >= 0) return Lookup::Found(Constant::Module(absl::StrCat("file:", as_file)));
-    if (std::optional<Constant> module = WellKnownModule(submodule)) return Lookup::Found(*module);
     if (std::optional<Constant> module = WellKnownModule(path))
       if (std::optional<Constant> member = WellKnownMember(module->text, name.name)) return Lookup::Found(*member);
+    if (std::optional<Constant> module = WellKnownModule(submodule)) return Lookup::Found(*module);
     if (std::optional<Constant> known = WellKnownName(name.name)) return Lookup::Found(*known);
     if (from >= 0 && from != file)
       return Lookup::NotConstant(absl::StrCat("'", files_[from].path, "' does not define '", name.name, "'"), import.range);

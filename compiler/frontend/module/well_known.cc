@@ -98,10 +98,11 @@ std::optional<Constant> WellKnownModule(absl::string_view path) {
     return Constant::Module("tl");
   if (p == "triton.language.math") return Constant::Module("tl.math");
   if (p == "triton.language.extra") return Constant::Module("tl.extra");
-  if (absl::StartsWith(p, "triton.language.extra.")) return Constant::Module("tl.extra.cuda");
+  constexpr absl::string_view kExtra = "triton.language.extra.";  // .cuda, .hip, .intel
+  if (absl::StartsWith(p, kExtra) && p.find('.', kExtra.size()) == std::string::npos) return Constant::Module("tl.extra.cuda");
   if (p == "triton.language.target_info") return Constant::Module("tl.target_info");
   if (p == "torch" || p == "math" || p == "builtins") return Constant::Module(p);
-  if (p == "triton.runtime.jit" || p == "triton.runtime.autotuner" || p == "triton.runtime") return Constant::Module("triton");
+  if (p == "triton.runtime.jit" || p == "triton.runtime.autotuner") return Constant::Module("triton");
   return std::nullopt;
 }
 
