@@ -224,10 +224,6 @@ def Tile_DescStoreOp : Tile_Op<"desc_store", [MemoryEffects<[MemWrite]>]> {
 
 def Tile_FpToFpOp : Tile_Op<"fp_to_fp", [Pure]> {
   let summary = "float to float, in either direction; to fp8 saturates to the largest finite value";
-  let description = [{
-    NaN stays NaN and infinities stay infinite where the target has them, with one exception that Triton has on GPUs: from
-    f8E5M2 to bf16 the exponent of infinities and NaN counts like any other (0x7c reads as 65536).
-  }];
   let arguments = (ins Tile_AnyFloat:$source, DefaultValuedAttr<Tile_RoundingAttr, "::tessera::tile::Rounding::RTNE">:$rounding);
   let results = (outs Tile_AnyFloat:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";

@@ -13,16 +13,6 @@ namespace {
 // Lanes that small floats are widened for at a time: the buffers stay in the first-level cache.
 constexpr int64_t kChunk = 512;
 
-// e5m2 to bf16 as Triton does it on GPUs: the exponent of infinities and NaN counts like any other, so that 0x7c reads
-// as 65536. Every other conversion keeps them.
-void E5M2ToBf16(const uint8_t* source, uint16_t* result, int64_t lanes) {
-  for (int64_t i = 0; i < lanes; ++i) {
-    const int exponent = source[i] >> 2 & 31, fraction = source[i] & 3;
-    if (exponent == 31) result[i] = uint16_t((source[i] & 0x80) << 8 | (exponent - 15 + 127) << 7 | fraction << 5);
-    else result[i] = FloatToBf16(DecodeSmallFloat(Kind::kF8E5M2, source[i]));
-  }
-}
-
 int64_t SignedValue(const uint8_t* data, Kind kind) {
   switch (kind) {
     case Kind::kI8: return int8_t(*data);
@@ -81,8 +71,6 @@ bool FloatToFloat::Run(Frame& frame) const {
   uint8_t* out = frame.at[result];
   if (from == to) {
     std::memcpy(out, in, count * Bytes(from));
-  } else if (from == Kind::kF8E5M2 && to == Kind::kBf16) {
-    E5M2ToBf16(in, reinterpret_cast<uint16_t*>(out), count);
   } else if (IsSmallFloat(from) && to == Kind::kF32) {
     DecodeLanes(from, in, reinterpret_cast<float*>(out), count);
   } else if (from == Kind::kF32 && IsSmallFloat(to) && !toward_zero) {
