@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/driver/test_compile.h"
+#include "compiler/target/cpu/jit_kernel.h"
 
 namespace tessera::compiler {
 namespace {
@@ -253,6 +254,61 @@ TEST(Driver, ArgumentsKeepThePromisesOfTheirVariant) {
   std::vector<float> x(16), y(16), out(16);
   EXPECT_TRUE(Arguments().Buffer(x).Buffer(y).Buffer(out).Integer(16).Run(**kernel, 1).ok());
   EXPECT_EQ(Arguments().Buffer(x).Buffer(y).Buffer(out).Integer(15).Run(**kernel, 1).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(Driver, TheCpuTargetYieldsAnObjectAndItsStages) {
+  auto job = MakeJob(kSoftmax, "softmax", "out_ptr=*fp32,in_ptr=*fp32,row_stride=i32,n_cols=i32", "BLOCK=256", "cpu");
+  ASSERT_TRUE(job.ok()) << job.status();
+  for (const char* stage : {"tile", "llvm", "asm"}) job->add_emit(stage);
+  std::vector<storage::Diagnostic> diagnostics;
+  auto artifact = Compiler().Compile(*job, &diagnostics);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  EXPECT_THAT(artifact->code(), StartsWith("\x7f" "ELF"));
+  EXPECT_FALSE(artifact->metadata().entry_symbol().empty());
+  EXPECT_EQ(artifact->metadata().parameters_size(), 4);
+  EXPECT_GE(artifact->metadata().scratch_align(), 64u);
+  EXPECT_THAT(artifact->stages().at("llvm"), HasSubstr("define"));
+  EXPECT_THAT(artifact->stages().at("asm"), HasSubstr(artifact->metadata().entry_symbol()));
+  auto again = Compiler().Compile(*job, &diagnostics);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->code(), artifact->code());
+}
+
+// The same tile IR on both targets. Tolerance: the targets may sum in another order and approximate exp.
+TEST(Driver, TheTargetsAgree) {
+  struct Case { const char *source, *kernel, *signature, *constants; } cases[] = {
+      {kAdd, "add_kernel", "x_ptr=*fp32,y_ptr=*fp32,out_ptr=*fp32,n=i32", "BLOCK=64"},
+      {kSoftmax, "softmax", "out_ptr=*fp32,in_ptr=*fp32,row_stride=i32,n_cols=i32", "BLOCK=64"},
+      {kMatmul, "matmul", "a_ptr=*fp32,b_ptr=*fp32,c_ptr=*fp32,bias_ptr=*fp32,M=i32,N=i32,K=i32", "BM=16,BN=16,BK=32,ACT=gelu"}};
+  for (const Case& c : cases) {
+    auto job = MakeJob(c.source, c.kernel, c.signature, c.constants);
+    ASSERT_TRUE(job.ok()) << job.status();
+    job->add_emit("tile");
+    std::vector<storage::Diagnostic> diagnostics;
+    auto artifact = Compiler().Compile(*job, &diagnostics);
+    ASSERT_TRUE(artifact.ok()) << artifact.status();
+    auto oracle = InterpretedKernel::Load(*artifact);
+    auto compiled = JitKernel::Compile(artifact->stages().at("tile"));
+    ASSERT_TRUE(oracle.ok() && compiled.ok()) << oracle.status() << compiled.status();
+    std::vector<std::vector<float>> memory, copy;
+    Arguments arguments;
+    std::vector<uint64_t> params;
+    for (const storage::EntryParameter& parameter : artifact->metadata().parameters()) {
+      if (parameter.type()[0] != '*') {
+        arguments.Integer(50);
+        params.push_back(50);
+        continue;
+      }
+      memory.push_back(Normal(50 * 50, unsigned(memory.size())));
+      copy.push_back(memory.back());
+      arguments.Buffer(memory.back(), parameter.name());
+      params.push_back(reinterpret_cast<uint64_t>(copy.back().data()));
+    }
+    absl::Status on_oracle = arguments.Run(**oracle, 4, 4), on_cpu = (*compiled)->Run(params, 4, 4);
+    ASSERT_TRUE(on_oracle.ok() && on_cpu.ok()) << c.kernel << ": " << on_oracle << on_cpu;
+    for (size_t b = 0; b < memory.size(); ++b)
+      for (size_t i = 0; i < memory[b].size(); ++i) ASSERT_NEAR(copy[b][i], memory[b][i], 1e-5 * (1 + std::fabs(memory[b][i]))) << c.kernel;
+  }
 }
 
 TEST(Driver, NamesItsBuildAndTheHostCpu) {
