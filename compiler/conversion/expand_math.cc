@@ -387,14 +387,23 @@ class LibmCalls {
   mlir::SymbolTable symbols_;
 };
 
+// GPUs round f32 up and down with subnormals as zero, and so does every target.
+Value FlushSubnormals(mlir::OpBuilder& builder, mlir::Location loc, Value x) {
+  if (!mlir::getElementTypeOrSelf(x).isF32()) return x;
+  MathBuilder b(builder, loc, x.getType());
+  return b.Select(b.Compare(CmpFPredicate::OLT, b.Abs(x), b.Float(0x1p-126)), b.Mul(x, b.Float(0)), x);
+}
+
 // Operations that LLVM has on scalars and vectors of any float type.
 Value LlvmIntrinsic(mlir::Operation* op, mlir::OpBuilder& builder) {
   mlir::Location loc = op->getLoc();
   auto unary = [&](auto tag) -> Value { return builder.create<decltype(tag)>(loc, op->getOperand(0)); };
   if (mlir::isa<mlir::math::AbsFOp>(op)) return unary(LLVM::FAbsOp());
   if (mlir::isa<mlir::math::SqrtOp>(op)) return unary(LLVM::SqrtOp());
-  if (mlir::isa<mlir::math::FloorOp>(op)) return unary(LLVM::FFloorOp());
-  if (mlir::isa<mlir::math::CeilOp>(op)) return unary(LLVM::FCeilOp());
+  if (mlir::isa<mlir::math::FloorOp>(op))
+    return builder.create<LLVM::FFloorOp>(loc, FlushSubnormals(builder, loc, op->getOperand(0)));
+  if (mlir::isa<mlir::math::CeilOp>(op))
+    return builder.create<LLVM::FCeilOp>(loc, FlushSubnormals(builder, loc, op->getOperand(0)));
   if (mlir::isa<mlir::math::RoundOp>(op)) return unary(LLVM::RoundOp());
   if (mlir::isa<mlir::math::RoundEvenOp>(op)) return unary(LLVM::RoundEvenOp());
   if (mlir::isa<mlir::math::TruncOp>(op)) return unary(LLVM::FTruncOp());
