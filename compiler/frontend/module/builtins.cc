@@ -698,6 +698,15 @@ const std::map<std::string, Function>& Functions() {
       {"os.environ.get", EnvironmentVariable}, {"os.getenv", EnvironmentVariable},
       {"torch.cuda.is_available", [](const Arguments&) -> Result { return Constant::Bool(true); }},
       {"torch.cuda.get_device_capability", [](const Arguments&) -> Result { return Constant::Tuple({Constant::Int(9), Constant::Int(0)}); }},
+      {"torch.cuda.device_count", [](const Arguments&) -> Result { return Constant::Int(1); }},
+      {"torch.cuda.current_device", [](const Arguments&) -> Result { return Constant::Int(0); }},
+      {"torch.cuda.get_device_name", [](const Arguments&) -> Result { return Constant::String("NVIDIA H200"); }},
+      {"torch.cuda.get_device_properties", [](const Arguments&) -> Result { return Constant::External("torch.cuda.properties"); }},
+      {"triton.runtime.driver.active.get_current_device", [](const Arguments&) -> Result { return Constant::Int(0); }},
+      {"triton.runtime.driver.active.utils.get_device_properties", [](const Arguments&) -> Result {
+         return Constant::Dict({Constant::String("max_shared_mem"), Constant::Int(232448), Constant::String("multiprocessor_count"), Constant::Int(132),
+                                Constant::String("max_num_regs"), Constant::Int(65536), Constant::String("warpSize"), Constant::Int(32)});
+       }},
       {"triton.runtime.driver.active.get_current_target", [](const Arguments&) -> Result { return Constant::External("triton.target"); }},
   };
   return *table;

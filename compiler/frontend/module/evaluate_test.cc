@@ -124,7 +124,8 @@ TEST(Evaluate, KnowsTritonsHelpersAndTypes) {
          {"triton.Config({'B': 64}, num_warps=8).kwargs['B'], triton.Config({}).num_stages", "(64, 3)"},
          {"hasattr(tl, 'make_tensor_descriptor'), hasattr(tl, 'no_such_thing')", "(True, False)"},
          {"torch.version.hip is None, os.environ.get('X', '1') == '1'", "(True, True)"},
-         {"triton.runtime.driver.active.get_current_target().backend", "'cuda'"}});
+         {"triton.runtime.driver.active.get_current_target().backend", "'cuda'"},
+         {"torch.cuda.get_device_properties(0).multi_processor_count, torch.cuda.get_device_capability()[0]", "(132, 9)"}});
 }
 
 TEST(Evaluate, RunsHostFunctions) {

@@ -338,12 +338,19 @@ struct ModuleIndex::Impl {
     return Print(*callee);  // never imported here: judged by its spelling
   }
 
+  // Other compilers whose decorator is called jit, too.
+  static bool IsForeignDialect(absl::string_view name) {
+    for (absl::string_view dialect : {"gluon", "numba", "jax", "torch", "cutlass", "cute.", "cupyx", "tilelang", "pallas"})
+      if (absl::StrContains(name, dialect)) return true;
+    return false;
+  }
+
   Function::Kind KindOf(const Function& function) {
     Function::Kind kind = Function::Kind::kHost;
     for (const ExprPtr& decorator : function.definition->decorators) {
       std::string name = DecoratorName(*decorator, *function.scope);
       absl::string_view last = absl::string_view(name).substr(name.rfind('.') + 1);
-      bool foreign = absl::StrContains(name, "gluon") || absl::StartsWith(name, "numba") || absl::StartsWith(name, "jax") || absl::StartsWith(name, "torch");
+      bool foreign = IsForeignDialect(name);
       if (last == "jit") return foreign ? Function::Kind::kForeign : Function::Kind::kJit;
       if (last == "constexpr_function") kind = Function::Kind::kConstexpr;
     }

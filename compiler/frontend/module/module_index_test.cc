@@ -16,7 +16,7 @@ std::string JitNames(const TestModule& module) {
 TEST(ModuleIndex, FindsJitFunctionsUnderEverySpelling) {
   TestModule module(
       "import triton\nfrom triton import jit\nimport triton as T\nfrom triton.runtime.jit import jit as compiled\nfrom x.y import triton as tr\n"
-      "from triton.experimental import gluon\nfrom triton.experimental.gluon import jit as gjit\nimport numba\n"
+      "from triton.experimental import gluon\nfrom triton.experimental.gluon import jit as gjit\nimport numba\nimport cutlass.cute as cute\n"
       "@triton.jit\ndef a(): pass\n"
       "@jit\ndef b(): pass\n"
       "@T.jit(debug=True)\ndef c(): pass\n"
@@ -26,6 +26,7 @@ TEST(ModuleIndex, FindsJitFunctionsUnderEverySpelling) {
       "@gluon.jit\ndef not_g(): pass\n"
       "@gjit\ndef not_h(): pass\n"
       "@numba.jit\ndef not_i(): pass\n"
+      "@cute.jit\ndef not_l(): pass\n"
       "@triton.jit_me\ndef not_j(): pass\n"
       "def not_k(): pass\n");
   EXPECT_EQ(JitNames(module), "a b c d e f");

@@ -134,12 +134,20 @@ std::optional<Constant> WellKnownMember(absl::string_view module, absl::string_v
 }
 
 std::optional<Constant> ExternalValue(absl::string_view path) {
-  // Host code asks which GPU stack it runs on: answered for CUDA, so that a description does not depend on the machine.
+  // Host code asks which GPU it runs on. All such questions are answered for one machine, an H200 under CUDA, so that a
+  // description depends on the source alone; what another target cannot run it refuses later.
   if (path == "torch.version.hip") return Constant::None();
   if (path == "torch.version.cuda") return Constant::String("13.0");
   if (path == "triton.target.backend") return Constant::String("cuda");
   if (path == "triton.target.arch") return Constant::Int(90);
   if (path == "triton.target.warp_size") return Constant::Int(32);
+  if (path == "torch.cuda.properties.multi_processor_count") return Constant::Int(132);
+  if (path == "torch.cuda.properties.total_memory") return Constant::Int(Integer{141} << 30);
+  if (path == "torch.cuda.properties.shared_memory_per_multiprocessor") return Constant::Int(233472);
+  if (path == "torch.cuda.properties.warp_size") return Constant::Int(32);
+  if (path == "torch.cuda.properties.major") return Constant::Int(9);
+  if (path == "torch.cuda.properties.minor") return Constant::Int(0);
+  if (path == "torch.cuda.properties.name") return Constant::String("NVIDIA H200");
   if (path == "sys.platform") return Constant::String("linux");
   if (path == "typing.TYPE_CHECKING") return Constant::Bool(false);
   return std::nullopt;
