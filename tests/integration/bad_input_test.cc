@@ -141,7 +141,7 @@ TEST_F(BadInputTest, WrongArgumentsAreNamed) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("BLOCKS"));
   launch.set_grid_expressions(0, "n * 9223372036854775807");
-  EXPECT_EQ(client_->Launch(launch).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(client_->Launch(launch).status().code(), absl::StatusCode::kOutOfRange);
   ExpectServes();
 }
 
@@ -205,7 +205,7 @@ TEST_F(BadInputTest, ADiagnosticTravelsAsDetail) {
   request.set_session(client_->session());
   v1::SourceFile* file = request.add_files();
   file->set_path("broken.py");
-  file->set_text("import triton\n\n\n@triton.jit\ndef k(x_ptr:\n    pass\n");
+  file->set_text("import triton\n\n\n@triton.jit\ndef k(x_ptr):\n    y = = 1\n");
   grpc::Status status = client_->modules().RegisterModule(&context, request, &response);
   ASSERT_FALSE(status.ok());
   v1::ErrorDetail detail;
@@ -213,8 +213,8 @@ TEST_F(BadInputTest, ADiagnosticTravelsAsDetail) {
   EXPECT_EQ(converted.code(), absl::StatusCode::kInvalidArgument);
   ASSERT_GE(detail.diagnostics_size(), 1);
   EXPECT_EQ(detail.diagnostics(0).file(), "broken.py");
-  EXPECT_EQ(detail.diagnostics(0).line(), 5u);
-  EXPECT_EQ(detail.diagnostics(0).source_line(), "def k(x_ptr:");
+  EXPECT_EQ(detail.diagnostics(0).line(), 6u);
+  EXPECT_EQ(detail.diagnostics(0).source_line(), "    y = = 1");
 }
 
 }  // namespace
