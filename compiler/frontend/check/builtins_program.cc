@@ -1,6 +1,7 @@
 // Program identity, compile-time checks, hints, printing, inline assembly, and Python's builtins.
+#include <algorithm>
+
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/dialect/tile/tile.h"
 #include "compiler/frontend/check/builtins.h"
@@ -193,6 +194,38 @@ Value IsInstance(Emitter& e, const Arguments& args) {
   return Value::Of(Constant::Bool(IsInstanceOf(args["x"], args["type"])));
 }
 
+// zip(a, b, ...) and enumerate(a, start) of tuples.
+Value Zip(Emitter& e, const Arguments& args) {
+  std::vector<Value> rows;
+  size_t size = SIZE_MAX;
+  for (const Value& tuple : *args["values"].items) {
+    if (!tuple.is_tuple()) return e.Error(absl::StrCat("zip wants tuples, not ", Describe(tuple)));
+    size = std::min(size, tuple.items->size());
+  }
+  for (size_t i = 0; i < size && size != SIZE_MAX; ++i) {
+    std::vector<Value> row;
+    for (const Value& tuple : *args["values"].items) row.push_back((*tuple.items)[i]);
+    rows.push_back(Value::Tuple(std::move(row)));
+  }
+  return Value::Tuple(std::move(rows));
+}
+
+Value Enumerate(Emitter& e, const Arguments& args) {
+  std::optional<int64_t> start = e.ConstantInt(args, "start");
+  const Value& tuple = args["values"];
+  if (!start) return {};
+  if (!tuple.is_tuple()) return e.Error(absl::StrCat("enumerate wants a tuple, not ", Describe(tuple)));
+  std::vector<Value> rows;
+  for (const Value& item : *tuple.items)
+    rows.push_back(Value::Tuple({Value::Int(*start + int64_t(rows.size())), item}));
+  return Value::Tuple(std::move(rows));
+}
+
+Value AsTuple(Emitter& e, const Arguments& args) {
+  return args["values"].is_tuple() ? args["values"]
+                                   : e.Error(absl::StrCat(args.function, " wants a tuple, not ", Describe(args["values"])));
+}
+
 //===-- the target ------------------------------------------------------------------------------------===//
 
 // Major version times 10 plus minor of a CUDA target, 0 for others.
@@ -231,6 +264,9 @@ void AddProgramBuiltins(BuiltinTable* t) {
   t->Add("inline_asm_elementwise", "asm, constraints, args, dtype, is_pure, pack", InlineAsm);
   t->Add("to_tensor", "x", [](Emitter& e, const Arguments& args) { return e.ToTensor(args["x"]); });
   t->Add(".len", "x", Len);
+  t->Add(".zip", "*values", Zip);
+  t->Add(".enumerate", "values, start=0", Enumerate);
+  t->Add(".tuple .list tuple", "values", AsTuple);
   t->Add(".isinstance", "x, type", IsInstance);
   t->Add("is_cuda", "", IsCuda);
   t->Add("is_hip is_hip_cdna3 is_hip_cdna4", "", False);

@@ -317,7 +317,7 @@ Value Dot(Emitter& e, const Arguments& args) {
     if (!given) return {};
     if (!given->is_float() || given->is_fp8() || given->is(DType::kBf16))
       return e.Error(args.Range("out_dtype"), absl::StrCat("tl.dot accumulates in float32, float16 or float64, not ", ToString(*given)));
-    if (!ea.is(DType::kFp64)) out = *given;
+    if (ea.is(DType::kFp16) || ea.is_fp8()) out = *given;  // the others have one accumulator
   }
   std::optional<Value> acc = Accumulator(e, args, {out, *shape});
   if (!acc) return {};

@@ -71,6 +71,9 @@ Value Emitter::Call(const Value& callee, std::vector<CallArgument> arguments, So
         return {};
       case ConstantKind::kBuiltin: return CallBuiltin(c.text, std::move(arguments), call);
       case ConstantKind::kLambda: return CallCompileTime(c, arguments, call);
+      case ConstantKind::kDType:  // tl.float32(0.0): a conversion
+        if (arguments.size() == 1) return Cast(arguments[0].value, {c.dtype, false});
+        return Error(absl::StrCat(Repr(c), " converts one value"));
       case ConstantKind::kExternal:
         return Error(absl::StrCat("'", c.text, "' is defined outside of this module; submit its file too"));
       default: break;
@@ -182,7 +185,7 @@ Value Emitter::CallFunction(const Value& function, const std::vector<Value>& val
 Value Emitter::CallBuiltin(const std::string& name, std::vector<CallArgument> arguments, SourceRange call) {
   bool constant = std::all_of(arguments.begin(), arguments.end(),
                               [](const CallArgument& a) { return ToConstant(a.value).has_value(); });
-  if (constant && IsCompileTimeBuiltin(name)) return CallCompileTime(Constant::Builtin(name), arguments, call);
+  if (constant && name != "isinstance" && IsCompileTimeBuiltin(name)) return CallCompileTime(Constant::Builtin(name), arguments, call);
   const Builtin* builtin = FindBuiltin(name);
   if (!builtin) {
     if (IsCompileTimeBuiltin(name)) return CallCompileTime(Constant::Builtin(name), arguments, call);  // reports

@@ -284,6 +284,8 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
         return Error(absl::StrCat("'", name, "' is not known at compile time: ", lookup.reason));
       if (c.is(ConstantKind::kString) || c.is(ConstantKind::kDType)) return Value::Method(base, name);
       if (c.is(ConstantKind::kModule)) {
+        if (c.text.rfind("file:", 0) == 0)
+          return Error(absl::StrCat("this file of the module does not define '", name, "'"));
         std::string full = absl::StrCat(c.text, ".", name);
         if (FindBuiltin(full)) return Value::Of(Constant::Builtin(full));
         return Error(UnknownFunction(full));

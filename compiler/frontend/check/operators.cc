@@ -478,6 +478,8 @@ Value Emitter::Compare(CompareOp op, const Value& a, const Value& b) {
     if (a.is_none() || b.is_none()) return Value::Of(Constant::Bool(negative));  // one of them is a runtime value
     return Error("'is' compares with None only; use == for values");
   }
+  if (a.kind == Value::Kind::kType && b.kind == Value::Kind::kType && (op == CompareOp::kEq || op == CompareOp::kNe))
+    return Value::Of(Constant::Bool((a.type == b.type) == (op == CompareOp::kEq)));
   if (op == CompareOp::kIn || op == CompareOp::kNotIn) return Error("'in' wants compile-time values on both sides");
   bool equality = op == CompareOp::kEq || op == CompareOp::kNe;
   for (const Value* v : {&a, &b}) {
