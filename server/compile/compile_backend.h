@@ -25,7 +25,8 @@ class CompileBackend {
   using Callback = std::function<void(absl::StatusOr<worker::WorkerResponse>)>;
 
   virtual ~CompileBackend() = default;
-  // Before Start, requests wait. After Stop, everything is answered (UNAVAILABLE) and nothing more is done.
+  // Start gets ready for requests ahead of the first. After Stop everything is answered (UNAVAILABLE) and nothing
+  // more is done.
   virtual void Start() {}
   virtual void Stop() {}
   // Queues a request; `id` is chosen by the backend. `done` runs exactly once, on a thread of the backend.

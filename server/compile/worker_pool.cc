@@ -31,7 +31,8 @@ const char* StageName(const worker::WorkerRequest& request) {
   return request.has_compile() ? "compile" : "describe";
 }
 
-enum class Io { kDone, kClosed, kTimeout, kStopped };
+// kReset: the peer went with our request unread.
+enum class Io { kDone, kClosed, kReset, kTimeout, kStopped };
 
 }  // namespace
 
@@ -48,6 +49,7 @@ static Io Transfer(int fd, short event, size_t size, Clock::time_point deadline,
     }
     if (moved == 0) return Io::kClosed;
     if (errno == EINTR) continue;
+    if (errno == ECONNRESET || errno == EPIPE) return Io::kReset;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return Io::kClosed;
     if (stopped()) return Io::kStopped;
     auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -68,6 +70,9 @@ WorkerPool::WorkerPool(WorkerPoolOptions options) : options_(std::move(options))
 WorkerPool::~WorkerPool() { Stop(); }
 
 void WorkerPool::Start() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (started_ || stopping_) return;
+  started_ = true;
   for (std::unique_ptr<Slot>& slot : slots_) slot->thread = std::thread([this, s = slot.get()] { Loop(s); });
 }
 
@@ -88,6 +93,7 @@ void WorkerPool::Stop() {
 }
 
 void WorkerPool::Run(worker::WorkerRequest request, Callback done) {
+  Start();
   absl::Status refused;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -209,7 +215,6 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const wo
   Io io = Transfer(fd, POLLOUT, frame.size(), deadline, stopped, [&](size_t done, size_t left) {
     return send(fd, frame.data() + done, left, MSG_NOSIGNAL | MSG_DONTWAIT);
   });
-  if (io == Io::kClosed) *request_untouched = true;
   worker::WorkerResponse response;
   if (io == Io::kDone) io = read_into(reinterpret_cast<char*>(&length), 4);
   if (io == Io::kDone) {
@@ -231,6 +236,9 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const wo
                    absl::StrCat(JobName(request), ": stage '", StageName(request), "' exceeded the limit of ",
                                 absl::FormatDuration(options_.job_limit)),
                    {{"stage", StageName(request)}});
+    case Io::kReset:
+      *request_untouched = true;
+      break;
     case Io::kClosed:
       break;
   }

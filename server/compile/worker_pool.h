@@ -1,7 +1,8 @@
 // Compiler workers: child processes that compile one job at a time, under limits.
 //
 // A job that outlives its deadline or a worker that dies costs that job alone: the worker is replaced and the next job
-// runs. Every job is answered exactly once. Workers start in the background, at Start; nothing waits for them.
+// runs. Every job is answered exactly once. Workers start in the background, at Start or
+// with the first job; nothing waits for them.
 #ifndef TESSERA_SERVER_COMPILE_WORKER_POOL_H_
 #define TESSERA_SERVER_COMPILE_WORKER_POOL_H_
 
@@ -61,7 +62,7 @@ class WorkerPool : public CompileBackend {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> jobs_;
-  bool stopping_ = false;
+  bool started_ = false, stopping_ = false;
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 

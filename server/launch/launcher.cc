@@ -19,12 +19,20 @@ namespace {
 constexpr int kMaxTries = 40;
 constexpr size_t kMaxKernels = 16384;
 
-// One a thread: its vectors keep their memory from launch to launch.
-BoundLaunch* ThreadBoundLaunch() {
-  thread_local BoundLaunch bound;
-  bound.Clear();
-  return &bound;
-}
+// One a thread: its vectors keep their memory from launch to launch. Regions do not stay in it: they may end with
+// their session at any time.
+class ThreadBoundLaunch {
+ public:
+  ThreadBoundLaunch() { Of().Clear(); }
+  ~ThreadBoundLaunch() { Of().regions.clear(); }
+  BoundLaunch* get() { return &Of(); }
+
+ private:
+  static BoundLaunch& Of() {
+    thread_local BoundLaunch bound;
+    return bound;
+  }
+};
 
 // Why a configuration may be passed over: it outgrows a limit of the target.
 bool OutgrowsTarget(const absl::Status& status) {
@@ -138,7 +146,8 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
     }
     ASSIGN_OR_RETURN(kernel, KernelOf(std::move(module), request.kernel()));
   }
-  BoundLaunch* bound = ThreadBoundLaunch();
+  ThreadBoundLaunch scratch;
+  BoundLaunch* bound = scratch.get();
   RETURN_IF_ERROR(BindArguments(request.arguments(), *kernel, attempt->session.get(), bound));
   attempt->kernel = std::move(kernel);
   ChosenConfig chosen;
@@ -238,7 +247,6 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   // Owned by the callback, which the executor runs exactly once.
   auto* launch = new InFlight{std::move(attempt->session), std::move(bound->regions), std::move(variant), response,
                               std::move(attempt->done)};
-  bound->regions.clear();
   metrics_->launches_in_flight->Increment();
   executor->Submit(command, attempt->wait.spin, [this, launch](runtime::LaunchResult result) {
     std::unique_ptr<InFlight> owned(launch);
@@ -462,10 +470,10 @@ absl::StatusOr<Launcher::Inspection> Launcher::Inspect(const api::LaunchRequest&
     return Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN", absl::StrCat("module ", request.module(), " is not loaded"));
   ASSIGN_OR_RETURN(inspection.kernel, KernelOf(std::move(module), request.kernel()));
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request.session()));
-  BoundLaunch* bound = ThreadBoundLaunch();
+  ThreadBoundLaunch scratch;
+  BoundLaunch* bound = scratch.get();
   RETURN_IF_ERROR(BindArguments(request.arguments(), *inspection.kernel, session.get(), bound));
   inspection.bucket = TuningBucket(*inspection.kernel, *bound);
-  bound->regions.clear();
   return inspection;
 }
 

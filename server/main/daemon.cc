@@ -45,6 +45,7 @@ namespace {
 // For work that may block: store look-ups, control messages to executors. More would compete with kernels for cores.
 constexpr int kPoolThreads = 4;
 constexpr absl::Duration kUpkeepPeriod = absl::Seconds(2);
+constexpr absl::Duration kWorkerDelay = absl::Milliseconds(100);
 // After the drain limit, for gRPC to send the last answers.
 constexpr std::chrono::seconds kShutdownGrace(2);
 
@@ -282,7 +283,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Daem
   spdlog::info("serving at {}, state in {}", config.listen, config.state_dir);
   raw->BeginWarmup();
   raw->exposition = std::make_unique<Exposition>(config.metrics, raw->metrics);
-  raw->backend->Start();
+  // Not at once: a launch from a warm cache needs no worker, and should not share its cores with their start.
+  raw->timer.After(kWorkerDelay, [raw] { raw->backend->Start(); });
   raw->timer.Every(kUpkeepPeriod, [raw] { raw->pool.Run([raw] { raw->Upkeep(); }); });
   return daemon;
 }
@@ -309,17 +311,18 @@ void Daemon::Drain() {
           kill(executor->pid(), SIGKILL);
     }
     // Answers every compile that is waited for, so that their calls can end.
+    r.timer.Stop();
     r.backend->Stop();
     r.server->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     r.server->Wait();
   }
+  r.timer.Stop();
   r.backend->Stop();
   r.descriptor_socket.reset();
   r.exposition.reset();
   // gRPC leaves the file behind.
   if (r.server != nullptr) unlink(r.config.socket_path().c_str());
   r.tuning_thread.Drain();
-  r.timer.Stop();
   r.pool.Drain();
   r.launcher.FlushUsage();
   r.sessions.CloseAll();

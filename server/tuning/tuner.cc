@@ -78,10 +78,11 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   Clock::time_point deadline = start + absl::ToChronoMilliseconds(budget);
   auto time_left = [&] { return absl::FromChrono(deadline - Clock::now()); };
 
-  std::promise<absl::Status> loaded;
+  // Shared: set_value may still run when the waiter has gone on.
+  auto loaded = std::make_shared<std::promise<absl::Status>>();
   modules_->Load(request.launch().module(), absl::InfiniteDuration(),
-                 [&](absl::StatusOr<std::shared_ptr<const Module>> module) { loaded.set_value(module.status()); });
-  RETURN_IF_ERROR(loaded.get_future().get());
+                 [loaded](absl::StatusOr<std::shared_ptr<const Module>> module) { loaded->set_value(module.status()); });
+  RETURN_IF_ERROR(loaded->get_future().get());
   ASSIGN_OR_RETURN(Launcher::Inspection inspection, launcher_->Inspect(request.launch()));
   const KernelModel& kernel = *inspection.kernel;
 
