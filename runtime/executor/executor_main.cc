@@ -40,7 +40,7 @@ constexpr uint64_t kPollNs = 5000;                   // before the command threa
 // The same while launches come one upon the other. A core that sleeps takes 10 to 30 us to wake up
 // in a virtual machine, more than all else that a launch needs; this covers the time between two
 // calls of one client that waits for each.
-constexpr uint64_t kBusyPollNs = 150000;
+constexpr uint64_t kBusyPollNs = 400000;
 constexpr size_t kSignalStackBytes = 64 << 10;
 
 // A loaded kernel and what is checked of its arguments.

@@ -28,7 +28,7 @@ struct Config {
 
   std::string default_device = "cpu:0";
   absl::Duration kernel_limit = absl::Seconds(30);
-  absl::Duration launch_spin = absl::Microseconds(20);
+  absl::Duration launch_spin = absl::Microseconds(60);
   uint64_t cpu_threads = 0;
   uint64_t max_variants = 4096;
 
