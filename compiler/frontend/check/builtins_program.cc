@@ -226,6 +226,15 @@ Value AsTuple(Emitter& e, const Arguments& args) {
                                    : e.Error(absl::StrCat(args.function, " wants a tuple, not ", Describe(args["values"])));
 }
 
+// Of a power of two, as Triton's standard library has it.
+Value Log2(Emitter& e, const Arguments& args) {
+  std::optional<int64_t> value = e.ConstantInt(args, "i");
+  if (!value) return {};
+  int64_t log = 0;
+  while (*value > 1 && log < 62 && (int64_t(1) << (log + 1)) <= *value) ++log;
+  return Value::Int(log);
+}
+
 //===-- the target ------------------------------------------------------------------------------------===//
 
 // Major version times 10 plus minor of a CUDA target, 0 for others.
@@ -264,6 +273,7 @@ void AddProgramBuiltins(BuiltinTable* t) {
   t->Add("inline_asm_elementwise", "asm, constraints, args, dtype, is_pure, pack", InlineAsm);
   t->Add("to_tensor", "x", [](Emitter& e, const Arguments& args) { return e.ToTensor(args["x"]); });
   t->Add(".len", "x", Len);
+  t->Add("_log2", "i", Log2);
   t->Add(".zip", "*values", Zip);
   t->Add(".enumerate", "values, start=0", Enumerate);
   t->Add(".tuple .list tuple", "values", AsTuple);

@@ -242,6 +242,7 @@ Value Emitter::CallMethod(const Value& self, const std::string& name, std::vecto
     Type type = self.kind == Kind::kType ? self.type
                                          : Type{{self.constant.dtype, self.is_constant(ConstantKind::kPointerType)}, {}};
     bool result = name == "is_block" ? type.is_block() : type.element.pointer && !type.is_block();
+    if (self.is_pointer_to_block) result = name == "is_ptr";
     return Value::Of(Constant::Bool(result));
   }
   if (self.is_constant() && !self.is_number()) {  // strings, dtypes

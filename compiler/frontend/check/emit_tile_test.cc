@@ -240,6 +240,23 @@ def kernel(x, out):
   EXPECT_TRUE(e.Has("arith.extui") && e.Has("tensor<8xi1> to tensor<8xi8>"));
 }
 
+TEST(Values, AnswerQuestionsAboutTheirTypes) {
+  Emitted e = Emit(R"(
+@triton.jit
+def kernel(x, n, T: tl.constexpr):
+    tl.static_assert(x.dtype.is_ptr() and not n.dtype.is_ptr())
+    tl.static_assert(x.dtype.element_ty.is_fp16() and x.type.element_ty == tl.float16)
+    tl.static_assert(T.is_floating() and T.primitive_bitwidth == 32 and T == tl.float32)
+    v = tl.load(x + tl.arange(0, 8))
+    tl.static_assert(v.dtype == tl.float16 and v.type.scalar.is_fp16() and v.type.is_block())
+    tl.static_assert(v.shape[0] == 8 and len(v.shape) == 1 and v.numel == 8)
+    tl.static_assert(isinstance(v, tl.tensor) and isinstance(T, tl.constexpr) and not isinstance(n, tl.constexpr))
+    b = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))
+    tl.static_assert(b.type.element_ty.element_ty == tl.float16)
+)", "x=*fp16 n=i32 T=#fp32");
+  EXPECT_EMITS(e);
+}
+
 TEST(Values, KeepAnArgumentOfOneStrong) {
   // n is 1 here, and yet x * n computes in fp16 with an int32 scalar, and the branch is a runtime one.
   Emitted e = Emit(R"(
@@ -434,7 +451,7 @@ def kernel(p, m, n, sm):
     a = tl.make_block_ptr(p, (m, n), (sm, 1), (0, 16), (8, 16), (1, 0))
     for _ in range(3):
         x = tl.load(a, boundary_check=(1,), padding_option="nan")
-        tl.store(a, x)
+        tl.store(a, (x + 1).to(tl.float64).to(a.dtype.element_ty))
         a = tl.advance(a, (8, 0))
 )", "p=*fp32 m=i32 n=i32 sm=i32");
   EXPECT_EMITS(e);

@@ -223,6 +223,12 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
     }
     case Value::Kind::kType: {
       const Type& type = base.type;
+      if (base.is_pointer_to_block) {
+        if (name == "element_ty") return Value::TypeOf(type);
+        if (name == "scalar") return base;
+        if (name == "is_ptr" || name == "is_block") return Value::Method(base, name);
+        break;
+      }
       if (name == "scalar") return Value::TypeOf({type.element, {}});
       if (name == "element_ty") {
         if (type.is_block()) return Value::TypeOf({type.element, {}});
@@ -237,8 +243,11 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
     case Value::Kind::kTensor: return TensorAttribute(base, name);
     case Value::Kind::kBlockPointer: {
       const BlockPointer& p = *base.block_pointer;
-      if (name == "type" || name == "dtype")  // a pointer to a block
-        return Value::TypeOf({{p.element.dtype, true}, p.block});
+      if (name == "type" || name == "dtype") {
+        Value type = Value::TypeOf({p.element, p.block});
+        type.is_pointer_to_block = true;
+        return type;
+      }
       if (name == "shape") return TensorAttribute(Value::Tensor({}, {p.element, p.block}), name);
       if (name == "advance" || name == "load" || name == "store") return Value::Method(base, name);
       break;
@@ -280,9 +289,11 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
         return Value::Of(Constant::Builtin(absl::StrCat(c.text, ".", name)));
       Lookup lookup = index_.Attribute(c, name);
       if (lookup.found()) return Value::Of(lookup.value);
+      if (c.is(ConstantKind::kString) || c.is(ConstantKind::kDType) || c.is(ConstantKind::kPointerType) ||
+          c.is(ConstantKind::kDict))
+        return Value::Method(base, name);
       if (lookup.outcome == Lookup::Outcome::kNotConstant)
         return Error(absl::StrCat("'", name, "' is not known at compile time: ", lookup.reason));
-      if (c.is(ConstantKind::kString) || c.is(ConstantKind::kDType)) return Value::Method(base, name);
       if (c.is(ConstantKind::kModule)) {
         if (c.text.rfind("file:", 0) == 0)
           return Error(absl::StrCat("this file of the module does not define '", name, "'"));

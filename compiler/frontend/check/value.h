@@ -47,6 +47,7 @@ struct Value {
   // direction of a loop depends on it.
   Constant constant;
   Type type;       // kTensor, kType
+  bool is_pointer_to_block = false;  // kType: of a block pointer, whose block `type` is
   mlir::Value ir;  // kTensor
   std::shared_ptr<std::vector<Value>> items;          // kTuple, kMethod
   std::shared_ptr<std::vector<std::string>> fields;   // kTuple: names of a named tuple; else null
