@@ -339,6 +339,8 @@ class PlanBuilder {
 
   bool IsWorthKeeping(Operation* op, Value value, const std::map<Operation*, double>& roots) {
     if (forced_.count(value)) return true;
+    // Moving elements costs nothing: what they come from may be kept.
+    if (isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp, tile::ReshapeOp, tile::HintOp>(op)) return false;
     if (auto load = dyn_cast<tile::LoadOp>(op))
       if (CrossesWrite(load, roots)) return true;
     double uses = 0;

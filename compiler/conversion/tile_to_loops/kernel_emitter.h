@@ -155,6 +155,11 @@ class KernelEmitter {
   Lanes ChooseLanes(const Step& step);
   Lanes ChooseLanesFor(llvm::ArrayRef<mlir::Value> values, llvm::ArrayRef<int64_t> shape, int axis);
   double LaneCost(mlir::Value value, const Lanes& lanes, llvm::DenseMap<mlir::Value, int>* seen);
+  double DefinitionCost(mlir::Operation* op, const Lanes& lanes, llvm::DenseMap<mlir::Value, int>* seen);
+  double RootCost(mlir::Operation* op, const Lanes& lanes, llvm::DenseMap<mlir::Value, int>* seen);
+  llvm::SmallVector<Lanes> LaneCandidates(llvm::ArrayRef<int64_t> shape, int axis) const;
+  Lanes Cheapest(llvm::ArrayRef<int64_t> shape, int axis,
+                 llvm::function_ref<double(const Lanes&, llvm::DenseMap<mlir::Value, int>*)> cost);
 
   //===-- dot.cc: packed products ------------------------------------------------------------------------===//
   mlir::LogicalResult EmitPack(const PackPlan& pack);

@@ -111,7 +111,6 @@ double KernelEmitter::LaneCost(Value value, const Lanes& lanes, llvm::DenseMap<V
   for (const LaneBit& bit : lanes.bits)
     if (bit.dim >= 0 && BlockType(value).getDimSize(bit.dim) > 1) distinct.bits.push_back(bit);
   if (distinct.scalar() || IsUniform(value, distinct)) return 1;
-  double count = distinct.count();
   if (const Buffer* buffer = plan_.BufferOf(value)) {
     int64_t stride = 1;
     bool consecutive = true;
@@ -121,121 +120,111 @@ double KernelEmitter::LaneCost(Value value, const Lanes& lanes, llvm::DenseMap<V
       consecutive &= element_stride == stride;
       stride *= 2;
     }
-    return consecutive ? 1 : 1.5 * count;
+    return consecutive ? 1 : 1.5 * distinct.count();
   }
   Operation* op = value.getDefiningOp();
-  if (!op) return 1;
+  return op ? DefinitionCost(op, distinct, seen) : 1;
+}
+
+double KernelEmitter::DefinitionCost(Operation* op, const Lanes& lanes, llvm::DenseMap<Value, int>* seen) {
   if (auto load = dyn_cast<tile::LoadOp>(op)) {
     double cost = 0;
-    if (load.getMask()) cost += LaneCost(load.getMask(), distinct, seen);
-    if (load.getOther()) cost += LaneCost(load.getOther(), distinct, seen);
-    if (IsConsecutive(load.getPtr(), distinct)) return cost + 1;
-    return cost + 2.5 * count + LaneCost(load.getPtr(), distinct, seen);
+    if (load.getMask()) cost += LaneCost(load.getMask(), lanes, seen);
+    if (load.getOther()) cost += LaneCost(load.getOther(), lanes, seen);
+    if (IsConsecutive(load.getPtr(), lanes) || IsUniform(load.getPtr(), lanes)) return cost + 1;
+    return cost + 2.5 * lanes.count() + LaneCost(load.getPtr(), lanes, seen);
   }
   if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::TransOp, tile::ReshapeOp>(op)) {
     Lanes source;
-    MapLanes(op, distinct, &source);
+    MapLanes(op, lanes, &source);
     return LaneCost(op->getOperand(0), source, seen);
   }
   if (isa<arith::ConstantOp, tile::RangeOp, tile::SplatOp>(op)) return 0.5;
   if (isa<tile::JoinOp>(op)) {
     Lanes inner;
-    int last = BlockType(value).getRank() - 1;
-    for (const LaneBit& bit : distinct.bits)
+    int last = BlockType(op->getResult(0)).getRank() - 1;
+    for (const LaneBit& bit : lanes.bits)
       if (bit.dim != last) inner.bits.push_back(bit);
     return 2 + LaneCost(op->getOperand(0), inner, seen) + LaneCost(op->getOperand(1), inner, seen);
   }
-  if (isa<tile::GatherOp>(op)) return 2 * count + LaneCost(op->getOperand(1), distinct, seen);
+  if (isa<tile::GatherOp>(op)) return 2.0 * lanes.count() + LaneCost(op->getOperand(1), lanes, seen);
   double cost = isa<math::MathDialect>(op->getDialect()) ? 15 : 1;
-  for (Value operand : op->getOperands()) cost += LaneCost(operand, distinct, seen);
+  for (Value operand : op->getOperands()) cost += LaneCost(operand, lanes, seen);
   return cost;
 }
 
-Lanes KernelEmitter::ChooseLanesFor(ArrayRef<Value> values, ArrayRef<int64_t> shape, int axis) {
+// Cost of one vector of a root: what it evaluates and what it writes.
+double KernelEmitter::RootCost(Operation* op, const Lanes& lanes, llvm::DenseMap<Value, int>* seen) {
+  if (auto store = dyn_cast<tile::StoreOp>(op)) {
+    double cost = LaneCost(store.getValue(), lanes, seen);
+    if (store.getMask()) cost += LaneCost(store.getMask(), lanes, seen);
+    if (IsConsecutive(store.getPtr(), lanes)) return cost + 1;
+    return cost + 2.5 * lanes.count() + LaneCost(store.getPtr(), lanes, seen);
+  }
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
+    double cost = 0;
+    for (Value source : reduce.getSources()) cost += LaneCost(source, lanes, seen);
+    return cost;
+  }
+  // Kept blocks are row-major.
+  bool consecutive = lanes.bits[0].dim == int(BlockType(op->getResult(0)).getRank()) - 1;
+  return DefinitionCost(op, lanes, seen) + (consecutive ? 1 : 2.0 * lanes.count());
+}
+
+llvm::SmallVector<Lanes> KernelEmitter::LaneCandidates(ArrayRef<int64_t> shape, int axis) const {
   int64_t width = target_.vector_bits / 32;
   llvm::SmallVector<Lanes> candidates;
   for (int d = int(shape.size()) - 1; d >= 0; --d)
     if (shape[d] > 1) candidates.push_back(Lanes::Along(d, std::min(shape[d], width)));
-  if (!shape.empty() && shape.back() < width) {
+  if (shape.size() > 1 && shape.back() < width) {
     // Short last dimensions: lanes over several of them.
     Lanes lanes;
     for (int d = int(shape.size()) - 1; d >= 0 && d != axis; --d)
       for (int64_t step = 1; step < shape[d] && lanes.count() < width; step *= 2) lanes.bits.push_back({d, step});
-    if (!lanes.scalar() && lanes.Span(shape.size() - 1) == shape.back()) candidates.push_back(lanes);
+    if (!lanes.scalar()) candidates.push_back(lanes);
   }
+  return candidates;
+}
+
+Lanes KernelEmitter::Cheapest(ArrayRef<int64_t> shape, int axis,
+                              llvm::function_ref<double(const Lanes&, llvm::DenseMap<Value, int>*)> cost) {
   Lanes best;
   double best_cost = 1e30;
-  for (const Lanes& lanes : candidates) {
+  for (const Lanes& lanes : LaneCandidates(shape, axis)) {
     llvm::DenseMap<Value, int> seen;
-    double cost = 1;
-    for (Value value : values) cost += LaneCost(value, lanes, &seen);
+    double each = 1 + cost(lanes, &seen);
     // Lanes along the axis of a reduction are combined at its end.
-    if (axis >= 0 && lanes.Span(axis) > 1) cost += 10.0 * lanes.count() / shape[axis];
-    cost /= lanes.count();
-    if (cost < best_cost) {
-      best_cost = cost;
-      best = lanes;
-    }
+    if (axis >= 0 && lanes.Span(axis) > 1) each += 10.0 * lanes.count() / shape[axis];
+    each /= lanes.count();
+    if (each >= best_cost) continue;
+    best_cost = each;
+    best = lanes;
   }
   return best;
 }
 
+Lanes KernelEmitter::ChooseLanesFor(ArrayRef<Value> values, ArrayRef<int64_t> shape, int axis) {
+  return Cheapest(shape, axis, [&](const Lanes& lanes, llvm::DenseMap<Value, int>* seen) {
+    double cost = 0;
+    for (Value value : values) cost += LaneCost(value, lanes, seen);
+    return cost;
+  });
+}
+
 Lanes KernelEmitter::ChooseLanes(const Step& step) {
-  llvm::SmallVector<Value> values;
-  int64_t width = target_.vector_bits / 32;
-  llvm::SmallVector<Lanes> candidates;
-  double written[8] = {};  // extra cost of lanes along each dimension for what is written
-  for (Operation* op : step.ops) {
-    if (auto store = dyn_cast<tile::StoreOp>(op)) {
-      values.push_back(store.getValue());
-      if (store.getMask()) values.push_back(store.getMask());
-    } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
-      values.append(reduce.getSources().begin(), reduce.getSources().end());
-    } else {
-      for (Value operand : op->getOperands()) values.push_back(operand);
-    }
-  }
-  for (int d = int(step.shape.size()) - 1; d >= 0; --d)
-    if (step.shape[d] > 1) candidates.push_back(Lanes::Along(d, std::min(step.shape[d], width)));
-  if (step.shape.size() > 1 && step.shape.back() < width) {
-    Lanes lanes;
-    for (int d = int(step.shape.size()) - 1; d >= 0 && d != step.axis; --d)
-      for (int64_t s = 1; s < step.shape[d] && lanes.count() < width; s *= 2) lanes.bits.push_back({d, s});
-    if (!lanes.scalar()) candidates.push_back(lanes);
-  }
-  (void)written;
-  Lanes best;
-  double best_cost = 1e30;
-  for (const Lanes& lanes : candidates) {
-    llvm::DenseMap<Value, int> seen;
-    double cost = 1;
-    for (Value value : values) cost += LaneCost(value, lanes, &seen);
-    for (Operation* op : step.ops) {
-      if (auto store = dyn_cast<tile::StoreOp>(op)) {
-        bool together = IsConsecutive(store.getPtr(), lanes);
-        cost += together ? 1 : 2.5 * lanes.count() + LaneCost(store.getPtr(), lanes, &seen);
-      } else if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
-        if (reduce.getOrdered() && lanes.Span(step.axis) > 1) cost = 1e20;
-      } else {
-        // Kept blocks are row-major.
-        bool together = lanes.bits[0].dim == int(step.shape.size()) - 1;
-        cost += together ? 1 : 2.0 * lanes.count();
-        if (auto load = dyn_cast<tile::LoadOp>(op))
-          if (!IsConsecutive(load.getPtr(), lanes) && !IsUniform(load.getPtr(), lanes)) cost += 2.5 * lanes.count();
-      }
-    }
-    if (step.axis >= 0 && lanes.Span(step.axis) > 1) cost += 10.0 * lanes.count() / step.shape[step.axis];
-    cost /= lanes.count();
-    if (cost < best_cost) {
-      best_cost = cost;
-      best = lanes;
-    }
-  }
-  if (best_cost >= 1e18) return Lanes();
+  bool ordered = false;
   for (Operation* op : step.ops)
-    if (auto reduce = dyn_cast<tile::ReduceOp>(op))
+    if (auto reduce = dyn_cast<tile::ReduceOp>(op)) {
       if (!IsVectorisable(reduce.getCombine())) return Lanes();
-  return best;
+      ordered |= reduce.getOrdered();
+    }
+  Lanes lanes = Cheapest(step.shape, step.axis, [&](const Lanes& lanes, llvm::DenseMap<Value, int>* seen) {
+    if (ordered && lanes.Span(step.axis) > 1) return 1e12;
+    double cost = 0;
+    for (Operation* op : step.ops) cost += RootCost(op, lanes, seen);
+    return cost;
+  });
+  return ordered && lanes.Span(step.axis) > 1 ? Lanes() : lanes;
 }
 
 //===-- nests ------------------------------------------------------------------------------------------===//
@@ -292,7 +281,7 @@ LogicalResult KernelEmitter::EmitReductions(const Step& step, const Lanes& lanes
   llvm::DenseMap<Value, int> seen;
   double cost = 0;
   for (Operation* op : step.ops) {
-    for (Value operand : op->getOperands()) cost += LaneCost(operand, lanes, &seen);
+    if (!lanes.scalar()) cost += RootCost(op, lanes, &seen);
     auto reduce = dyn_cast<tile::ReduceOp>(op);
     if (!reduce) continue;
     reduces.push_back(reduce);
