@@ -12,6 +12,7 @@
 
 #include "compiler/conversion/float_conversions.h"
 #include "compiler/conversion/lane_builder.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -20,6 +21,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 
 namespace tessera::compiler {
 namespace {
@@ -130,8 +132,9 @@ class MathBuilder : public LaneBuilder {
 };
 
 Value MathBuilder::ScaleByPowerOfTwo(Value p, Value rounded, Value x, double overflow_above, double zero_below) {
-  Value scaled = FromBits(AddI(Bits(p), Shl(Bits(rounded), 23)));
-  scaled = Select(Compare(CmpFPredicate::OLT, x, Float(zero_below)), Float(0), scaled);
+  // As integers, 0 is chosen by the addition itself where masks exist.
+  Value scaled_bits = AddI(Bits(p), Shl(Bits(rounded), 23));
+  Value scaled = FromBits(Select(Compare(CmpFPredicate::OLT, x, Float(zero_below)), Int32(0), scaled_bits));
   // Infinity where x is too large, NaN where it is NaN.
   Value overflowed = Mul(x, Float(0x1.fffffep+127));
   return Select(Compare(CmpFPredicate::UGT, x, Float(overflow_above)), overflowed, scaled);
@@ -466,6 +469,36 @@ Value ExpandF32(mlir::Operation* op, mlir::OpBuilder& builder, mlir::ValueRange 
   return branch.getResult(0);
 }
 
+// Quotients by a value that a loop does not change, where the source allows a reciprocal (the flag `arcp`; the language's
+// `/` on fp32 is good to 2 ulp): products with the reciprocal, taken once before the loop. Other divisions are left, and
+// lose the flag: what back ends make of it is neither exact for extreme divisors nor equal on all CPUs.
+void ExpandDivision(mlir::arith::DivFOp div, llvm::DenseMap<Value, std::pair<Value, Value>>& reciprocals) {
+  using mlir::arith::FastMathFlags;
+  if (!mlir::arith::bitEnumContainsAll(div.getFastmath(), FastMathFlags::arcp)) return;
+  div.setFastmath(div.getFastmath() & ~FastMathFlags::arcp);
+  auto splat = div.getRhs().getDefiningOp<mlir::vector::BroadcastOp>();
+  auto loop = div->getParentOfType<mlir::LoopLikeOpInterface>();
+  if (!splat || !loop || !loop.isDefinedOutsideOfLoop(splat) || !splat.getSource().getType().isF32()) return;
+
+  auto& [reciprocal, scale] = reciprocals[splat];
+  if (!reciprocal) {
+    // The scale is 1, but where the reciprocal alone would be infinite or subnormal.
+    mlir::OpBuilder builder(splat);
+    MathBuilder b(builder, splat.getLoc(), splat.getSource().getType());
+    Value divisor = splat.getSource();
+    Value magnitude = b.Abs(divisor);
+    Value factor = b.Select(b.Compare(CmpFPredicate::OLT, magnitude, b.Float(0x1p-126)), b.Float(0x1p64), b.Float(1));
+    factor = b.Select(b.Compare(CmpFPredicate::OGT, magnitude, b.Float(0x1p126)), b.Float(0x1p-64), factor);
+    auto broadcast = [&](Value v) { return builder.create<mlir::vector::BroadcastOp>(splat.getLoc(), splat.getType(), v); };
+    reciprocal = broadcast(b.Div(b.Float(1), b.Mul(divisor, factor)));
+    scale = broadcast(factor);
+  }
+  mlir::OpBuilder builder(div);
+  MathBuilder b(builder, div.getLoc(), div.getType());
+  div.replaceAllUsesWith(b.Mul(b.Mul(div.getLhs(), reciprocal), scale));
+  div.erase();
+}
+
 // The name of the operation in libm; empty: there is none.
 llvm::StringRef LibmName(mlir::Operation* op) {
   llvm::StringRef name = op->getName().stripDialect();
@@ -488,6 +521,11 @@ class ExpandMathPass : public mlir::PassWrapper<ExpandMathPass, mlir::OperationP
 
   void runOnOperation() override {
     LibmCalls libm(getOperation());
+    llvm::SmallVector<mlir::arith::DivFOp> divisions;
+    getOperation().walk([&](mlir::arith::DivFOp div) { divisions.push_back(div); });
+    llvm::DenseMap<Value, std::pair<Value, Value>> reciprocals;
+    for (mlir::arith::DivFOp div : divisions) ExpandDivision(div, reciprocals);
+
     llvm::SmallVector<mlir::Operation*> operations;
     getOperation().walk([&](mlir::Operation* op) {
       if (mlir::isa_and_nonnull<mlir::math::MathDialect>(op->getDialect())) operations.push_back(op);
