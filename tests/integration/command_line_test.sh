@@ -6,6 +6,7 @@ mkdir -p bin_dir && ln -sf "$PWD/client/cli/tessera" bin_dir/tessera && ln -sf "
 export PATH=$PWD/bin_dir:$PATH
 tessera=bin_dir/tessera
 kernels=tests/integration/kernels/fused.py
+has() { grep -c -- "$1" >/dev/null; }  # reads all of its input, unlike grep -q
 fail() { echo "FAILED: $*"; exit 1; }
 
 # NumPy arrays without NumPy: one kilofloat 0, 1, 2, ...
@@ -28,20 +29,20 @@ assert list(struct.unpack("<1000f", data)) == [2.0 * i for i in range(1000)], "w
 P
 done
 $tessera launch $kernels:add --grid 4 --arg x_ptr=@"$TEST_TMPDIR"/x.npy --arg y_ptr=@"$TEST_TMPDIR"/x.npy \
-  --arg out_ptr=@"$TEST_TMPDIR"/out.npy:out --arg n=1000 --constexpr BLOCK=256 --private | grep -q '^hit' || fail "a new daemon on the state directory must hit"
+  --arg out_ptr=@"$TEST_TMPDIR"/out.npy:out --arg n=1000 --constexpr BLOCK=256 --private | has '^hit' || fail "a new daemon on the state directory must hit"
 
-$tessera compile $kernels:add --signature 'x_ptr=*fp32:16,y_ptr=*fp32:16,out_ptr=*fp32:16,n=i32' --constexpr BLOCK=256 --emit tile | grep -q tile.load || fail "--emit tile"
-$tessera compile $kernels:add --signature 'x_ptr=*fp32:16,y_ptr=*fp32:16,out_ptr=*fp32:16,n=i32' --constexpr BLOCK=256 --emit llvm | grep -q 'define' || fail "--emit llvm"
+$tessera compile $kernels:add --signature 'x_ptr=*fp32:16,y_ptr=*fp32:16,out_ptr=*fp32:16,n=i32' --constexpr BLOCK=256 --emit tile | has tile.load || fail "--emit tile"
+$tessera compile $kernels:add --signature 'x_ptr=*fp32:16,y_ptr=*fp32:16,out_ptr=*fp32:16,n=i32' --constexpr BLOCK=256 --emit llvm | has 'define' || fail "--emit llvm"
 $tessera compile $kernels:matmul_bias_gelu --config 1 --target interpreter --constexpr APPLY_GELU=True \
   --signature 'a_ptr=*fp16:16,b_ptr=*fp16:16,bias_ptr=*fp16,c_ptr=*fp16,M=i32,N=i32,K=i32,stride_am=i32,stride_ak=1,stride_bk=i32,stride_bn=1,stride_cm=i32,stride_cn=1' \
-  --emit tile | grep -q 'tensor<128x64xf32>' || fail "--config 1"
+  --emit tile | has 'tensor<128x64xf32>' || fail "--config 1"
 $tessera compile $kernels:add --signature 'x_ptr=*fp32' 2>err.txt && fail "missing parameters must fail"
 grep -q "parameter 'y_ptr' is missing" err.txt || fail "the error must name the parameter: $(cat err.txt)"
 
-$tessera ops ls --private | grep -q '^softmax' || fail "ops ls"
-$tessera cache stats --private | grep -q artifacts || fail "cache stats"
-$tessera cache ls --private | grep -q add || fail "cache ls"
-$tessera status --private --json | grep -q '"state": "serving"' || fail "status --json"
+$tessera ops ls --private | has '^softmax' || fail "ops ls"
+$tessera cache stats --private | has artifacts || fail "cache stats"
+$tessera cache ls --private | has add || fail "cache ls"
+$tessera status --private --json | has '"state": "serving"' || fail "status --json"
 status=0; $tessera frobnicate 2>/dev/null || status=$?
 [ $status = 2 ] || fail "wrong usage exits with 2, not $status"
 status=0; $tessera status --address unix:/nonexistent/socket 2>err.txt || status=$?
