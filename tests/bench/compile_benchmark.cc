@@ -30,7 +30,7 @@ std::vector<Subject> Subjects() {
       {"matmul", "compiler/library/kernels/linear.py", "linear",
        "x_ptr=*fp16:16,w_ptr=*fp16:16,bias_ptr=*fp16:16,out_ptr=*fp16:16,M=i32:16,N=i32:16,K=i32:16,stride_xm=i32:16,stride_xk=1,"
        "stride_wk=i32:16,stride_wn=1,stride_bias=1,stride_om=i32:16,stride_on=1",
-       "ACTIVATION=gelu_tanh,PRECISION=ieee,BLOCK_M=64,BLOCK_N=64,BLOCK_K=32,GROUP_M=8", 10},
+       "ACTIVATION=gelu,PRECISION=ieee,BLOCK_M=64,BLOCK_N=64,BLOCK_K=32,GROUP_M=8", 10},
       {"flash attention", "tests/bench/compile_flash_attention.py", "flash_attention",
        "q_ptr=*fp16:16,k_ptr=*fp16:16,v_ptr=*fp16:16,out_ptr=*fp16:16,lse_ptr=*fp32:16,bias_ptr=*fp16:16,alibi_ptr=*fp32:16,"
        "lengths_ptr=*i32:16,stride_qz=i32:16,stride_qh=i32:16,stride_qm=i32:16,stride_qd=1,stride_kz=i32:16,stride_kh=i32:16,"
