@@ -228,8 +228,14 @@ bool CheckHint::Run(Frame& frame) const {
   const int size = Bytes(value.kind);
   auto at = [&](int64_t lane) { return SignedValue(data + lane * size, value.kind); };
   auto broken = [&](int64_t lane, std::string promise) {
-    return Fail(frame, absl::StatusCode::kFailedPrecondition,
-                absl::StrCat("broken promise: lane ", shape.empty() ? "[]" : LaneName(lane, shape), " = ", at(lane), " ", promise));
+    std::string sentence = absl::StrCat("broken promise: lane ", shape.empty() ? "[]" : LaneName(lane, shape), " = ", at(lane), " ", promise);
+    if (frame.options.strict_hints) return Fail(frame, absl::StatusCode::kFailedPrecondition, sentence);
+    std::vector<int>& remarked = frame.remarked_hints;
+    if (frame.options.print && std::find(remarked.begin(), remarked.end(), place) == remarked.end()) {
+      remarked.push_back(place);
+      frame.options.print(absl::StrCat("note: ", frame.program->places[place], ": ", sentence));
+    }
+    return true;
   };
   if (shape.empty()) {
     int64_t by = divisibility.empty() ? 0 : divisibility[0];

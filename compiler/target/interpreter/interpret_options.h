@@ -21,6 +21,9 @@ struct InterpretOptions {
   std::vector<Extent> extents;  // accesses outside all of them fail the launch; empty: no checks
   uint64_t program_order_seed = 0;  // 0: in order; else programs run in a random order
   std::function<void(const std::string&)> print;  // lines of device_print, and remarks
+  // A hint (multiple_of, max_contiguous, max_constancy) that does not hold: fails the launch, or is remarked once a
+  // place. Widely used kernels break theirs in lanes whose results they drop, so the default is a remark.
+  bool strict_hints = false;
 };
 
 }  // namespace tessera::compiler

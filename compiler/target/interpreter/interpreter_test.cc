@@ -571,11 +571,25 @@ func.func @hint(%n: i32) attributes {tile.kernel} {
   return
 })", {{"$A", attributes}});
   };
+  auto strict = [](int64_t n) {
+    Launch launch;
+    launch.Scalar(n);
+    launch.options.strict_hints = true;
+    return launch;
+  };
   const std::string divisible = hint("divisibility = array<i64: 8>");
-  EXPECT_TRUE(RunText(divisible, Launch().Scalar(16)).ok());
-  EXPECT_EQ(RunText(divisible, Launch().Scalar(12)).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(RunText(hint("contiguity = array<i64: 8>"), Launch().Scalar(3)).ok());
-  EXPECT_EQ(RunText(hint("constancy = array<i64: 2>"), Launch().Scalar(3)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(RunText(divisible, strict(16)).ok());
+  EXPECT_EQ(RunText(divisible, strict(12)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(RunText(hint("contiguity = array<i64: 8>"), strict(3)).ok());
+  EXPECT_EQ(RunText(hint("constancy = array<i64: 2>"), strict(3)).code(), absl::StatusCode::kFailedPrecondition);
+  // By default the launch goes on, and each place is remarked once.
+  std::vector<std::string> remarks;
+  Launch lenient;
+  lenient.Scalar(12).Grid(3);
+  lenient.options.print = [&](const std::string& line) { remarks.push_back(line); };
+  EXPECT_TRUE(RunText(divisible, lenient).ok());
+  ASSERT_EQ(remarks.size(), 1u);
+  EXPECT_THAT(remarks[0], HasSubstr("lane [0] = 12 is no multiple of 8"));
   const char assume[] = R"(
 func.func @assume(%n: i32) attributes {tile.kernel} {
   %z = arith.constant 0 : i32

@@ -56,6 +56,7 @@ struct Frame {
   const Program* program = nullptr;
   absl::Status failure;  // set where an instruction returns false
   bool remarked_negative_step = false;
+  std::vector<int> remarked_hints;  // places
 
   template <typename T>
   T* As(int slot) const { return reinterpret_cast<T*>(at[slot]); }
