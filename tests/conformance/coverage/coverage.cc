@@ -1,6 +1,6 @@
 // How much of somebody's kernels the frontend takes: parses, describes, type-checks and emits as tile IR.
 //
-//   coverage FOLDER [--project NAME] [--signatures FILE] [--markdown FILE]
+//   coverage FOLDER [--project NAME] [--signatures FILE] [--guess] [--markdown FILE]
 //
 // FILE is what convert_recordings.py prints. See README.md for what is counted.
 #include <signal.h>
@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -31,7 +32,9 @@ namespace {
 
 constexpr int kSecondsPerCompile = 60;
 
-enum class Source { kRecorded, kCallee, kCallSite, kNone };
+// Where the signature comes from. kGuessed: a launch of it, or none, with values made up for the constants: no evidence,
+// but it finds what the frontend lacks.
+enum class Source { kRecorded, kCallee, kCallSite, kGuessed, kNone };
 
 struct Outcome {
   JitFunction function;
@@ -58,6 +61,7 @@ std::string FirstLine(absl::string_view text) {
 std::string WithoutPlace(const std::string& message) {
   std::string text = FirstLine(message);
   const size_t error = text.find("error: ");
+  if (absl::StartsWith(text, "no signature: constexpr")) return "no signature: a constexpr is not written as a constant where it is launched";
   return error == std::string::npos ? text : text.substr(error + 7);
 }
 
@@ -170,9 +174,29 @@ void Record(Outcome* outcome, Source source, const std::vector<std::string>& res
   }
 }
 
+storage::ConstantValue GuessConstant(const std::string& name) {
+  storage::ConstantValue value;
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (absl::StrContains(lower, "dtype")) value.set_dtype("fp32");
+  else if (absl::StartsWith(lower, "has_") || absl::StartsWith(lower, "is_") || absl::StartsWith(lower, "use_") || absl::StrContains(lower, "causal"))
+    value.set_boolean(true);
+  else value.set_integer(absl::StrContains(lower, "block") || absl::StrContains(lower, "tile") ? 32 : 16);
+  return value;
+}
+
+// Which run-time parameters are pointers: their names say so as a rule.
+bool LooksLikePointer(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (absl::StrContains(lower, "ptr") || absl::StrContains(lower, "pointer")) return true;
+  static const std::set<std::string> names = {"x", "y", "z", "q", "k", "v", "a", "b", "c", "o", "do", "dq", "dk", "dv", "dx", "dy", "dw", "db", "out", "inp",
+                                              "input", "output", "in", "weight", "bias", "mean", "rstd", "lse", "delta", "grad", "indices", "index"};
+  return names.count(lower) > 0;
+}
+
 // What a launch site and the function's own defaults and configurations say. Pointers are taken as *fp32, other run-time
-// values as i32 (fp32 where the default is a float): types are not written at a launch. nullopt: a constant is missing.
-bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* site, storage::CompileJob* job, std::string* missing) {
+// values as i32 (fp32 where the default is a float): types are not written at a launch. False: a constant is missing, and
+// `guess` does not ask for one by its name.
+bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* site, bool guess, storage::CompileJob* job, std::string* missing) {
   for (int i = 0; i < kernel.parameters_size(); ++i) {
     const storage::ParameterDescription& parameter = kernel.parameters(i);
     storage::ParameterSpec* spec = job->add_parameters();
@@ -188,6 +212,10 @@ bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* s
     if (spec->kind_case() != storage::ParameterSpec::KIND_NOT_SET) continue;
     const bool given = site != nullptr && (site->named.count(parameter.name()) || size_t(i) < site->positional);
     if (parameter.is_constexpr()) {
+      if (guess && (given || !parameter.has_default())) {
+        *spec->mutable_constant() = GuessConstant(parameter.name());
+        continue;
+      }
       if (given || !parameter.has_default()) {
         *missing = absl::StrCat("constexpr '", parameter.name(), "' is not written as a constant where it is launched");
         return false;
@@ -195,10 +223,8 @@ bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* s
       *spec->mutable_constant() = parameter.default_value();
       continue;
     }
-    std::string lower = parameter.name();
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    const bool pointer = absl::StrContains(lower, "ptr") || absl::StrContains(lower, "pointer") || lower == "x" || lower == "y" ||
-                         lower == "out" || lower == "inp" || lower == "input" || lower == "output";
+    const bool pointer = LooksLikePointer(parameter.name());
+    const std::string lower = absl::AsciiStrToLower(parameter.name());
     const bool real = parameter.has_default() && parameter.default_value().kind_case() == storage::ConstantValue::kReal;
     spec->set_type(pointer ? "*fp32" : real || lower == "eps" || lower == "scale" || lower == "alpha" ? "fp32" : "i32");
     if (pointer) spec->set_divisibility(16);
@@ -208,7 +234,8 @@ bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* s
 
 class Harness {
  public:
-  Harness(const std::string& folder, const std::vector<Launch>& launches) : checkout_(folder), launches_(launches) {}
+  Harness(const std::string& folder, const std::vector<Launch>& launches, bool guess)
+      : checkout_(folder), launches_(launches), guess_(guess) {}
 
   void Run() {
     for (const JitFunction& function : checkout_.functions()) {
@@ -288,6 +315,13 @@ class Harness {
     }
   }
 
+  const storage::CompileJob* Complete(const Outcome& outcome, storage::CompileJob* job) const {
+    for (const storage::SourceFile& file : checkout_.ModuleOf(outcome.function.path)) *job->add_files() = file;
+    job->set_kernel(outcome.function.name);
+    job->set_target("interpreter");
+    return job;
+  }
+
   void CompileFromCallSites() {
     for (size_t i = 0; i < outcomes_.size(); ++i) {
       Outcome& outcome = outcomes_[i];
@@ -296,19 +330,23 @@ class Harness {
       std::string missing = "no launch of it is written in this folder";
       for (const CallSite& site : sites) {
         storage::CompileJob job;
-        if (!JobFromCallSite(descriptions_[i], &site, &job, &missing)) continue;
-        for (const storage::SourceFile& file : checkout_.ModuleOf(outcome.function.path)) *job.add_files() = file;
-        job.set_kernel(outcome.function.name);
-        job.set_target("interpreter");
-        Record(&outcome, Source::kCallSite, CompileAll({&job}));
+        if (!JobFromCallSite(descriptions_[i], &site, /*guess=*/false, &job, &missing)) continue;
+        Record(&outcome, Source::kCallSite, CompileAll({Complete(outcome, &job)}));
         break;
       }
-      if (outcome.signatures == 0) outcome.reason = "no signature: " + missing;
+      if (outcome.signatures > 0) continue;
+      outcome.reason = "no signature: " + missing;
+      if (!guess_) continue;
+      storage::CompileJob job;
+      JobFromCallSite(descriptions_[i], sites.empty() ? nullptr : &sites[0], /*guess=*/true, &job, &missing);
+      outcome.reason.clear();
+      Record(&outcome, Source::kGuessed, CompileAll({Complete(outcome, &job)}));
     }
   }
 
   Checkout checkout_;
   const std::vector<Launch>& launches_;
+  bool guess_;
   std::vector<Outcome> outcomes_;
   std::map<std::pair<std::string, std::string>, size_t> by_name_;
   std::map<size_t, storage::KernelDescription> descriptions_;
@@ -316,7 +354,7 @@ class Harness {
 };
 
 struct Totals {
-  int functions = 0, parse = 0, describe = 0, launched = 0, launched_pass = 0, derived = 0, derived_pass = 0, unlaunched = 0;
+  int functions = 0, parse = 0, describe = 0, launched = 0, launched_pass = 0, derived = 0, derived_pass = 0, guessed = 0, guessed_pass = 0, unlaunched = 0;
   long signatures = 0, emitted = 0;
   void Add(const Outcome& o) {
     ++functions;
@@ -330,6 +368,9 @@ struct Totals {
     } else if (o.source == Source::kCallSite) {
       ++derived;
       derived_pass += o.passes();
+    } else if (o.source == Source::kGuessed) {
+      ++guessed;
+      guessed_pass += o.passes();
     } else {
       ++unlaunched;
     }
@@ -362,11 +403,11 @@ std::vector<std::pair<int, std::pair<std::string, std::vector<std::string>>>> Re
 
 void PrintReport(std::ostream& out, const std::string& project, Harness& harness) {
   Totals totals, generated;
-  std::vector<const Outcome*> launched, derived, unlaunched;
+  std::vector<const Outcome*> launched, derived, guessed, unlaunched;
   for (const Outcome& o : harness.outcomes()) {
     totals.Add(o);
     if (o.passes()) continue;
-    (o.source <= Source::kCallee ? launched : o.source == Source::kCallSite ? derived : unlaunched).push_back(&o);
+    (o.source <= Source::kCallee ? launched : o.source == Source::kCallSite ? derived : o.source == Source::kGuessed ? guessed : unlaunched).push_back(&o);
   }
   for (const auto& [name, o] : harness.generated()) {
     generated.Add(o);
@@ -378,6 +419,7 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
       << "| described | " << Share(totals.describe, totals.functions) << " |\n"
       << "| launched by the project's tests: reach tile IR | " << Share(totals.launched_pass, totals.launched) << " |\n"
       << "| not launched, signature from a call site: reach tile IR | " << Share(totals.derived_pass, totals.derived) << " |\n"
+      << "| not launched, constants made up (no evidence): reach tile IR | " << Share(totals.guessed_pass, totals.guessed) << " |\n"
       << "| not launched, no signature | " << totals.unlaunched << " |\n"
       << "| all functions that reach tile IR | " << Share(totals.launched_pass + totals.derived_pass, totals.functions) << " |\n";
   if (generated.functions > 0) out << "| kernels that the project generates at run time: reach tile IR | " << Share(generated.launched_pass, generated.functions) << " |\n";
@@ -395,6 +437,7 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
   };
   table("Launched by the project's tests, but failing:", launched, 1000);
   table("Not launched; failing with the signature of a call site (types guessed):", derived, 1000);
+  table("Not launched; failing with made-up constants:", guessed, 1000);
   table("Not launched by the recorded tests, and no signature:", unlaunched, 1000);
 }
 
@@ -402,19 +445,24 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
 
 int Main(int argc, char** argv) {
   std::string folder, project, signatures, markdown;
+  bool guess = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
+    if (word == "--guess") {
+      guess = true;
+      continue;
+    }
     std::string* value = word == "--project" ? &project : word == "--signatures" ? &signatures : word == "--markdown" ? &markdown : nullptr;
     if (value == nullptr) folder = word;
     else if (i + 1 < argc) *value = argv[++i];
   }
   if (folder.empty()) {
-    std::cerr << "usage: coverage FOLDER [--project NAME] [--signatures FILE] [--markdown FILE]\n";
+    std::cerr << "usage: coverage FOLDER [--project NAME] [--signatures FILE] [--guess] [--markdown FILE]\n";
     return 2;
   }
   std::vector<Launch> launches;
   if (!signatures.empty()) launches = ReadLaunches(signatures, project);
-  Harness harness(folder, launches);
+  Harness harness(folder, launches, guess);
   harness.Run();
   PrintReport(std::cout, project.empty() ? folder : project, harness);
   if (!markdown.empty()) {
