@@ -16,6 +16,7 @@ namespace {
 using ArgumentKind = BoundArgument::Kind;
 
 constexpr int kMaxTupleDepth = 8;
+constexpr int kMaxDescriptorRank = 5;
 
 absl::Status BadArgument(absl::string_view name, absl::string_view what) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", absl::StrCat("argument '", name, "': ", what),
@@ -123,6 +124,53 @@ absl::Status BindTensor(const api::TensorRef& tensor, absl::string_view name, Se
   return absl::OkStatus();
 }
 
+// The rules are Triton's for descriptors made by the host.
+absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::string_view name, Session* session,
+                            BoundArgument* argument, BoundLaunch* bound) {
+  const api::TensorRef& tensor = descriptor.base();
+  const int rank = descriptor.block_shape_size();
+  auto bad = [&](auto... what) { return BadArgument(name, absl::StrCat("tensor descriptor: ", what...)); };
+  if (rank < 1 || rank > kMaxDescriptorRank)
+    return bad("a block of 1 to ", kMaxDescriptorRank, " dimensions is wanted, not of ", rank);
+  if (tensor.is_scalar() || tensor.shape_size() != rank)
+    return bad("the tensor has ", tensor.shape_size(), " dimensions, but the block has ", rank);
+  if (tensor.strides_size() != 0 && tensor.strides_size() != rank)
+    return bad("the tensor has ", rank, " dimensions, but ", tensor.strides_size(), " strides");
+  for (int64_t extent : descriptor.block_shape())
+    if (extent < 1 || (extent & (extent - 1)) != 0)
+      return bad("block shape [", absl::StrJoin(descriptor.block_shape(), ", "), "] must consist of powers of two");
+  if (!descriptor.padding().empty() && descriptor.padding() != "zero" && descriptor.padding() != "nan")
+    return bad("unknown padding '", descriptor.padding(), "'; accepted are zero and nan");
+  argument->items.assign(3, BoundArgument());
+  BoundArgument &base = argument->items[0], &extents = argument->items[1], &strides = argument->items[2];
+  RETURN_IF_ERROR(BindTensor(tensor, name, session, &base, bound));
+  argument->kind = ArgumentKind::kDescriptor;
+  extents.kind = strides.kind = ArgumentKind::kTuple;
+  argument->block_shape.assign(descriptor.block_shape().begin(), descriptor.block_shape().end());
+  argument->nan_padding = descriptor.padding() == "nan";
+  if (base.element == DType::kInt1) return bad("bools cannot be described; view them as int8");
+  if (!base.aligned) return bad("the base must be aligned to 16 bytes, but starts at byte ", tensor.byte_offset());
+  const int bytes = ByteSize(base.element);
+  int64_t contiguous = 1;
+  extents.items.resize(rank);
+  strides.items.resize(rank);
+  for (int i = rank - 1; i >= 0; --i) {
+    int64_t extent = tensor.shape(i), stride = tensor.strides_size() > 0 ? tensor.strides(i) : contiguous;
+    if (extent < 0 || extent > std::numeric_limits<int32_t>::max())
+      return bad("extent ", extent, " of dimension ", i, " is not between 0 and 2^31 - 1");
+    if (i == rank - 1 && stride != 1) return bad("the last stride must be 1, not ", stride);
+    if (i < rank - 1 && stride % (16 / bytes) != 0)
+      return bad("stride ", stride, " of dimension ", i, " is no multiple of 16 bytes (", 16 / bytes, " elements of ",
+                 ShortName(base.element), ")");
+    if (__builtin_mul_overflow(contiguous, std::max<int64_t>(extent, 1), &contiguous))
+      return bad("its extents overflow 64 bits");
+    extents.items[i].kind = strides.items[i].kind = ArgumentKind::kInteger;
+    extents.items[i].integer = extent;
+    strides.items[i].integer = stride;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BindConstant(const api::Constant& constant, absl::string_view name, BoundArgument* argument,
                           BoundLaunch* bound) {
   switch (constant.kind_case()) {
@@ -195,9 +243,7 @@ absl::Status BindOne(const api::Argument& from, absl::string_view name, Session*
       return absl::OkStatus();
     }
     case api::Argument::kTensorDescriptor:
-      return Error(absl::StatusCode::kUnimplemented, "TENSOR_DESCRIPTOR",
-                   absl::StrCat("argument '", name, "': tensor descriptors as arguments are not supported yet; pass the "
-                                "tensor and use tl.make_block_ptr in the kernel"));
+      return BindDescriptor(from.tensor_descriptor(), name, session, argument, bound);
     case api::Argument::KIND_NOT_SET:
       break;
   }

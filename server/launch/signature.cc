@@ -79,11 +79,20 @@ absl::Status ToFacts(absl::string_view entry, const storage::ParameterSpec& spec
         RETURN_IF_ERROR(ToFacts(entry, item, &facts->items.back()));
       }
       return absl::OkStatus();
+    case storage::ParameterSpec::kTensorDescriptor: {
+      const auto& descriptor = spec.tensor_descriptor();
+      std::optional<DType> element = ParseDType(descriptor.element_type());
+      if (!element) return Bad(entry, absl::StrCat("'", descriptor.element_type(), "' is no element type"));
+      facts->kind = FactKind::kDescriptor;
+      facts->type = *element;
+      facts->block_shape.assign(descriptor.block_shape().begin(), descriptor.block_shape().end());
+      facts->nan_padding = descriptor.nan_padding();
+      return absl::OkStatus();
+    }
     case storage::ParameterSpec::kType:
       break;
-    default:
-      return Error(absl::StatusCode::kUnimplemented, "TENSOR_DESCRIPTOR",
-                   absl::StrCat("signature '", entry, "': tensor descriptors as arguments are not supported yet"));
+    case storage::ParameterSpec::KIND_NOT_SET:
+      return Bad(entry, "a type is expected");
   }
   absl::string_view type = spec.type();
   bool pointer = absl::ConsumePrefix(&type, "*");

@@ -132,11 +132,33 @@ absl::Status SpecialiseConstexpr(const ParameterModel& parameter, const BoundArg
       if (argument.items.empty()) facts->owned.mutable_tuple();
       return absl::OkStatus();
     case ArgumentKind::kPointer:
+    case ArgumentKind::kDescriptor:
       return Mismatch(parameter, "a tensor is given for a constexpr parameter");
     case ArgumentKind::kAbsent:
       break;
   }
   return Mismatch(parameter, "is missing");
+}
+
+// Extents are i32 and strides i64 whatever their values are: the code depends on none of them.
+absl::Status SpecialiseDescriptor(const BoundArgument& argument, ParameterFacts* facts) {
+  facts->kind = FactKind::kDescriptor;
+  facts->type = argument.items[0].element;
+  facts->block_shape = argument.block_shape;
+  facts->nan_padding = argument.nan_padding;
+  facts->items.resize(3);
+  facts->items[0].kind = FactKind::kPointer;
+  facts->items[0].type = facts->type;
+  for (int list : {1, 2}) {
+    facts->items[list].kind = FactKind::kTuple;
+    for (const BoundArgument& number : argument.items[list].items) {
+      ParameterFacts& item = facts->items[list].items.emplace_back();
+      item.kind = FactKind::kScalar;
+      item.type = list == 1 ? DType::kInt32 : DType::kInt64;
+      item.bits = static_cast<uint64_t>(number.integer);
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Constants may stand for plain parameters where they have a value at run time: defaults, configurations.
@@ -275,6 +297,8 @@ absl::Status Specialise(const ParameterModel& parameter, const BoundArgument& ar
         RETURN_IF_ERROR(Specialise(parameter, item, &facts->items.back()));
       }
       return absl::OkStatus();
+    case ArgumentKind::kDescriptor:
+      return SpecialiseDescriptor(argument, facts);
     case ArgumentKind::kAbsent:
       break;
   }
@@ -298,6 +322,13 @@ void AppendKey(const ParameterFacts& facts, std::string* key) {
       uint32_t count = static_cast<uint32_t>(facts.items.size());
       key->append(reinterpret_cast<const char*>(&count), sizeof(count));
       for (const ParameterFacts& item : facts.items) AppendKey(item, key);
+      break;
+    }
+    case FactKind::kDescriptor: {
+      *key += static_cast<char>(facts.type);
+      *key += facts.nan_padding ? '\1' : '\0';
+      *key += static_cast<char>(facts.block_shape.size());
+      for (int64_t extent : facts.block_shape) key->append(reinterpret_cast<const char*>(&extent), sizeof(extent));
       break;
     }
   }
@@ -324,6 +355,13 @@ storage::ParameterSpec ToSpec(const ParameterFacts& facts, absl::string_view nam
       spec.mutable_tuple();
       for (const ParameterFacts& item : facts.items) *spec.mutable_tuple()->add_items() = ToSpec(item, "");
       break;
+    case FactKind::kDescriptor: {
+      auto* descriptor = spec.mutable_tensor_descriptor();
+      descriptor->set_element_type(std::string(ShortName(facts.type)));
+      for (int64_t extent : facts.block_shape) descriptor->add_block_shape(extent);
+      descriptor->set_nan_padding(facts.nan_padding);
+      break;
+    }
   }
   if (facts.divisible_by_16) spec.set_divisibility(16);
   return spec;

@@ -34,7 +34,9 @@ ParameterModel ModelParameter(const storage::ParameterDescription& description);
 
 // A value given for a parameter.
 struct BoundArgument {
-  enum class Kind : uint8_t { kAbsent, kPointer, kInteger, kUnsigned, kReal, kBoolean, kConstant, kNone, kTuple };
+  enum class Kind : uint8_t {
+    kAbsent, kPointer, kInteger, kUnsigned, kReal, kBoolean, kConstant, kNone, kTuple, kDescriptor
+  };
   Kind kind = Kind::kAbsent;
   std::optional<DType> forced;  // scalars: `5:i64`
   DType element = DType::kFp32;  // pointers
@@ -43,7 +45,10 @@ struct BoundArgument {
   uint64_t unsigned_integer = 0;  // kUnsigned: 2^63 and above
   double real = 0;
   const storage::ConstantValue* constant = nullptr;  // kConstant; lives elsewhere
-  std::vector<BoundArgument> items;                  // kTuple
+  // kTuple. kDescriptor: the base, a tuple of the extents and a tuple of the strides, as entry parameters' paths count.
+  std::vector<BoundArgument> items;
+  std::vector<int64_t> block_shape;  // kDescriptor
+  bool nan_padding = false;          // kDescriptor
 
   // Where the pointer points; specialisation does not look at these.
   uint64_t region = 0, byte_offset = 0, extent_bytes = 0;
@@ -51,16 +56,19 @@ struct BoundArgument {
 
 // What the code of a variant knows of one parameter.
 struct ParameterFacts {
-  enum class Kind : uint8_t { kPointer, kScalar, kConstant, kNone, kTuple };
+  enum class Kind : uint8_t { kPointer, kScalar, kConstant, kNone, kTuple, kDescriptor };
   Kind kind = Kind::kNone;
-  DType type = DType::kInt32;  // element type of a pointer, type of a scalar
+  DType type = DType::kInt32;  // element type of a pointer or descriptor, type of a scalar
   bool divisible_by_16 = false;
   bool equals_one = false;
   uint64_t bits = 0;  // scalars: the slot's value (base/kernel_abi.h); no part of the key
   const storage::ConstantValue* constant = nullptr;  // kConstant
   storage::ConstantValue owned;  // what `constant` points to, where an argument was turned into a constant
   bool owns_constant = false;
+  // kTuple. kDescriptor: as in BoundArgument; the values in there are no facts.
   std::vector<ParameterFacts> items;
+  std::vector<int64_t> block_shape;  // kDescriptor
+  bool nan_padding = false;          // kDescriptor
 
   const storage::ConstantValue& value() const { return owns_constant ? owned : *constant; }
 };

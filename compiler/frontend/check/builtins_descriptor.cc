@@ -58,8 +58,6 @@ Value MakeDescriptor(Emitter& e, const Arguments& args) {
   if (strides.is_tuple() && strides.items->back().is_constant(ConstantKind::kInt) &&
       strides.items->back().constant.integer != 1)
     return e.Error(args.Range("strides"), "the last stride of a tensor descriptor must be 1");
-  auto type = tile::DescType::get(base.ir.getContext(), *block, e.IrType(descriptor->element));
-  descriptor->ir = e.Create<tile::MakeDescOp>(type, base.ir, descriptor->shape, descriptor->strides, descriptor->nan_padding);
   Value value;
   value.kind = Value::Kind::kDescriptor;
   value.descriptor = std::move(descriptor);
@@ -72,12 +70,17 @@ const Descriptor* Self(Emitter& e, const Arguments& args) {
   return nullptr;
 }
 
+mlir::Value Made(Emitter& e, const Descriptor& d) {
+  auto type = tile::DescType::get(d.base.getContext(), d.block, e.IrType(d.element));
+  return e.Create<tile::MakeDescOp>(type, d.base, d.shape, d.strides, d.nan_padding);
+}
+
 Value Load(Emitter& e, const Arguments& args) {
   const Descriptor* d = Self(e, args);
   std::vector<mlir::Value> indices;
   if (!d || !Scalars(e, args, "offsets", d->block.size(), kInt32, &indices)) return {};
   Type type{d->element, d->block};
-  return Value::Tensor(e.Create<tile::DescLoadOp>(e.IrType(type), d->ir, mlir::ValueRange(indices)), type);
+  return Value::Tensor(e.Create<tile::DescLoadOp>(e.IrType(type), Made(e, *d), mlir::ValueRange(indices)), type);
 }
 
 Emit Store(std::optional<BinaryOp> reduce, std::optional<bool> extreme) {
@@ -104,7 +107,7 @@ Emit Store(std::optional<BinaryOp> reduce, std::optional<bool> extreme) {
                                        : *reduce == BinaryOp::kBitOr ? tile::RmwKind::OR : tile::RmwKind::XOR);
     if (is_float && reduce && *reduce != BinaryOp::kAdd)
       return e.Error(absl::StrCat(args.function, " wants integers, not ", ToString(d->element)));
-    e.Create<tile::DescStoreOp>(d->ir, mlir::ValueRange(indices), value.ir, kind);
+    e.Create<tile::DescStoreOp>(Made(e, *d), mlir::ValueRange(indices), value.ir, kind);
     return Value::None();
   };
 }

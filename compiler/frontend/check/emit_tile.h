@@ -18,8 +18,9 @@ namespace tessera::frontend {
 // The result holds one func.func, named as the kernel, with the unit attribute "tile.kernel", the dialects tile, arith,
 // math and scf in its body, and a file:line:column location on every operation. Its arguments are the runtime
 // parameters in order (tuples and tensor descriptors flattened; constants, None and `equals_one` integers gone) and
-// `parameters` describes them one by one. Inside a descriptor EntryParameter.path is {0} for the base, {1, i} for
-// extent i and {2, i} for stride i.
+// `parameters` describes them one by one. Inside a descriptor EntryParameter.path is {0} for the base (16-byte aligned),
+// {1, i} for extent i (i32) and {2, i} for stride i (i64, in elements, a multiple of 16 bytes); the last stride is 1
+// and no argument.
 //
 // Null: `diagnostics` got at least one error. Warnings may be there on success too. Loads the dialects it needs
 // into `context`. Bounded: limits on unrolled steps, depth of calls, operations and block size end a runaway with an error.

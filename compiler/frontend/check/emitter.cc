@@ -228,8 +228,8 @@ Value ParameterReader::ReadDescriptor(const storage::ParameterSpec& spec, const 
   std::optional<ElementType> element = ParseSignatureType(d.element_type());
   Descriptor result;
   result.block.assign(d.block_shape().begin(), d.block_shape().end());
-  if (!element || element->pointer || result.block.empty())
-    return e_.Error(absl::StrCat("tensor descriptor '", name, "' needs an element type and a block shape"));
+  if (!element || element->pointer || element->is_bool() || result.block.empty())
+    return e_.Error(absl::StrCat("tensor descriptor '", name, "' needs an element type other than bool and a block shape"));
   if (std::string why = CheckBlockShape(result.block); !why.empty()) return e_.Error(why);
   if (!e_.HasIrType(element->dtype)) return {};
   result.element = *element;
@@ -244,10 +244,10 @@ Value ParameterReader::ReadDescriptor(const storage::ParameterSpec& spec, const 
   result.nan_padding = d.nan_padding();
   for (uint32_t i = 0; i < result.block.size(); ++i)
     result.shape.push_back(AddArgument(absl::StrCat(name, ".shape.", i), {DType::kInt32, false}, sub({1, i}), 1));
-  for (uint32_t i = 0; i < result.block.size(); ++i)
-    result.strides.push_back(AddArgument(absl::StrCat(name, ".strides.", i), {DType::kInt64, false}, sub({2, i}), 1));
-  auto type = tile::DescType::get(base.getContext(), result.block, e_.IrType(*element));
-  result.ir = e_.Create<tile::MakeDescOp>(type, base, result.shape, result.strides, d.nan_padding());
+  for (uint32_t i = 0; i + 1 < result.block.size(); ++i)
+    result.strides.push_back(AddArgument(absl::StrCat(name, ".strides.", i), {DType::kInt64, false}, sub({2, i}),
+                                         16 / ByteSize(element->dtype)));
+  result.strides.push_back(e_.IrInteger(1, DType::kInt64));
   Value value;
   value.kind = Value::Kind::kDescriptor;
   value.descriptor = std::make_shared<Descriptor>(std::move(result));

@@ -1,5 +1,6 @@
 #include "compiler/frontend/check/testing.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -30,6 +31,11 @@ storage::ParameterSpec ParseSpec(absl::string_view text) {
     else if (absl::SimpleAtod(literal, &real)) constant->set_real(real);
     else if (literal.substr(0, 3) == "fn:") constant->set_function(literal.substr(3));
     else constant->set_dtype(literal);
+  } else if (absl::StartsWith(value, "desc:")) {
+    std::vector<std::string> parts = absl::StrSplit(value, ':');
+    spec.mutable_tensor_descriptor()->set_element_type(parts[1]);
+    for (absl::string_view extent : absl::StrSplit(parts[2], 'x'))
+      spec.mutable_tensor_descriptor()->add_block_shape(std::stoi(std::string(extent)));
   } else {
     std::vector<std::string> parts = absl::StrSplit(value, ':');
     spec.set_type(parts[0]);

@@ -23,7 +23,8 @@ struct Emitted {
   int Count(const std::string& text) const;
 };
 
-// `signature` is separated by spaces: "x=*fp16:16 n=i32 one=1 B=#128 act=#'gelu' bias=#None t=#fp16". Lines are put
+// `signature` is separated by spaces: "x=*fp16:16 n=i32 one=1 B=#128 act=#'gelu' bias=#None t=#fp16
+// d=desc:fp32:16x32". Lines are put
 // after the imports of triton and tl, which are line 1; the kernel is the function "kernel" unless named.
 Emitted Emit(const std::string& source, const std::string& signature, const std::string& kernel = "kernel",
              const std::string& target = "interpreter");

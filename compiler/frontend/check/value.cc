@@ -33,7 +33,6 @@ void Visit(Value& value, const std::function<void(mlir::Value&)>& visit) {
     }
     case Kind::kDescriptor: {
       auto descriptor = std::make_shared<Descriptor>(*value.descriptor);
-      visit(descriptor->ir);
       visit(descriptor->base);
       for (auto* list : {&descriptor->shape, &descriptor->strides})
         for (mlir::Value& v : *list) visit(v);
@@ -106,7 +105,7 @@ std::string Describe(const Value& value) {
                           ToString(value.block_pointer->block));
     case Kind::kDescriptor:
       return absl::StrCat("tensor descriptor of ", ToString(value.descriptor->element), " ",
-                          ToString(value.descriptor->block));
+                          ToString(value.descriptor->block), value.descriptor->nan_padding ? " padded with NaN" : "");
     case Kind::kType: return absl::StrCat("the type ", ToString(value.type));
     case Kind::kMethod: return absl::StrCat("the method ", value.constant.text);
   }
@@ -167,7 +166,8 @@ bool SameMake(const Value& a, const Value& b, std::string* difference) {
       return (a.block_pointer->element == b.block_pointer->element && a.block_pointer->block == b.block_pointer->block &&
               a.block_pointer->shape.size() == b.block_pointer->shape.size()) || differ();
     case Kind::kDescriptor:
-      return (a.descriptor->element == b.descriptor->element && a.descriptor->block == b.descriptor->block) || differ();
+      return (a.descriptor->element == b.descriptor->element && a.descriptor->block == b.descriptor->block &&
+              a.descriptor->nan_padding == b.descriptor->nan_padding) || differ();
   }
   return false;
 }

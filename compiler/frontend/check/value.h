@@ -22,9 +22,10 @@ struct BlockPointer {
   Shape block;
 };
 
-// A tensor descriptor: the IR value, and what methods need to know of it.
+// A tensor descriptor: plain values, made into one (tile.make_desc) where memory is accessed. So control flow carries
+// its parts, never itself.
 struct Descriptor {
-  mlir::Value ir, base;
+  mlir::Value base;
   bool nan_padding = false;
   ElementType element;  // of the tensor
   Shape block;
