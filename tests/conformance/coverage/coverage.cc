@@ -360,8 +360,10 @@ struct Totals {
     ++functions;
     parse += o.parses;
     describe += o.describes;
-    signatures += o.signatures;
-    emitted += o.emitted;
+    if (o.source == Source::kRecorded) {
+      signatures += o.signatures;
+      emitted += o.emitted;
+    }
     if (o.source == Source::kRecorded || o.source == Source::kCallee) {
       ++launched;
       launched_pass += o.passes();
