@@ -79,6 +79,7 @@ class FakeBackend : public CompileBackend {
     artifact->mutable_metadata()->set_target(job.target());
     for (int i = 0; i < job.parameters_size(); ++i) {
       const storage::ParameterSpec& spec = job.parameters(i);
+      if (spec.has_tensor_descriptor()) AddDescriptor(spec, i, artifact->mutable_metadata());
       if (spec.kind_case() != storage::ParameterSpec::kType || spec.equals_one()) continue;
       storage::EntryParameter* parameter = artifact->mutable_metadata()->add_parameters();
       parameter->set_name(spec.name());
@@ -86,6 +87,21 @@ class FakeBackend : public CompileBackend {
       parameter->set_source_index(i);
     }
     return response;
+  }
+
+  // The base, extents and strides but for the last.
+  static void AddDescriptor(const storage::ParameterSpec& spec, int index, storage::KernelMetadata* metadata) {
+    auto add = [&](const std::string& type, std::vector<uint32_t> path) {
+      storage::EntryParameter* parameter = metadata->add_parameters();
+      parameter->set_name(spec.name());
+      parameter->set_type(type);
+      parameter->set_source_index(index);
+      for (uint32_t step : path) parameter->add_path(step);
+    };
+    const uint32_t rank = spec.tensor_descriptor().block_shape_size();
+    add("*" + spec.tensor_descriptor().element_type(), {0});
+    for (uint32_t d = 0; d < rank; ++d) add("i32", {1, d});
+    for (uint32_t d = 0; d + 1 < rank; ++d) add("i64", {2, d});
   }
 
   mutable std::mutex mutex_;

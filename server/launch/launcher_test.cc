@@ -222,6 +222,45 @@ TEST_F(LauncherTest, NamesWhatIsWrongWithTheArguments) {
   EXPECT_TRUE(Launch(Request(module)).ok());
 }
 
+TEST_F(LauncherTest, PassesThePartsOfATensorDescriptor) {
+  api::LaunchRequest request = Request(Register("plain"));
+  auto* descriptor = request.mutable_arguments(1)->mutable_tensor_descriptor();
+  descriptor->mutable_base()->set_region(region_);
+  descriptor->mutable_base()->set_dtype("fp16");
+  descriptor->mutable_base()->set_byte_offset(32);
+  for (int extent : {3, 40}) descriptor->mutable_base()->add_shape(extent);
+  for (int stride : {64, 1}) descriptor->mutable_base()->add_strides(stride);
+  for (int extent : {16, 32}) descriptor->add_block_shape(extent);
+  ASSERT_TRUE(Launch(request).ok()) << Launch(request).status();
+  const auto& params = LastLaunch().params;
+  ASSERT_EQ(params.size(), 6u);  // x; the base, two extents and a stride of y; n
+  EXPECT_NE(params[1].region, 0u);
+  EXPECT_EQ(params[1].value, 32u);
+  EXPECT_EQ(params[2].value, 3u);
+  EXPECT_EQ(params[3].value, 40u);
+  EXPECT_EQ(params[4].value, 64u);
+
+  auto error = [&](auto change) {
+    api::LaunchRequest bad = request;
+    change(bad.mutable_arguments(1)->mutable_tensor_descriptor());
+    return std::string(Launch(bad).status().message());
+  };
+  auto expect = [](const std::string& message, const std::string& part) {
+    EXPECT_NE(message.find("'y'"), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(error([](auto* d) { d->set_block_shape(0, 24); }), "powers of two");
+  expect(error([](auto* d) { d->add_block_shape(1); }), "2 dimensions, but the block has 3");
+  expect(error([](auto* d) { d->clear_block_shape(); }), "1 to 5 dimensions");
+  expect(error([](auto* d) { d->mutable_base()->set_strides(1, 2); }), "last stride must be 1");
+  expect(error([](auto* d) { d->mutable_base()->set_strides(0, 60); }), "no multiple of 16 bytes");
+  expect(error([](auto* d) { d->mutable_base()->set_byte_offset(8); }), "aligned to 16 bytes");
+  expect(error([](auto* d) { d->mutable_base()->set_dtype("fp7"); }), "fp7");
+  expect(error([](auto* d) { d->mutable_base()->set_dtype("int1"); }), "bools");
+  expect(error([](auto* d) { d->mutable_base()->set_shape(0, 100); }), "needs");
+  expect(error([](auto* d) { d->set_padding("one"); }), "padding");
+}
+
 TEST_F(LauncherTest, RunsNothingOnAnEmptyGrid) {
   std::string module = Register("plain");
   EXPECT_TRUE(Launch(Request(module, 0)).ok());

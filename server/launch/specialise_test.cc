@@ -165,6 +165,41 @@ TEST(Specialise, KeysDifferExactlyWhereTheCodeDoes) {
   EXPECT_NE(key(Plain(), tuple), key(Plain(), other));
 }
 
+TEST(Specialise, KeepsOnlyTypeBlockAndPaddingOfADescriptor) {
+  BoundArgument descriptor;
+  descriptor.kind = BoundArgument::Kind::kDescriptor;
+  descriptor.block_shape = {16, 32};
+  descriptor.items.resize(3);
+  descriptor.items[0] = Pointer(DType::kFp16, true);
+  descriptor.items[1].items = {Integer(100), Integer(1)};
+  descriptor.items[2].items = {Integer(64), Integer(1)};
+  ParameterFacts facts = Facts(Plain(), descriptor);
+  EXPECT_EQ(facts.items[1].items[0].bits, 100u);
+  EXPECT_EQ(facts.items[1].items[0].type, DType::kInt32);
+  EXPECT_EQ(facts.items[2].items[0].bits, 64u);
+  EXPECT_EQ(facts.items[2].items[0].type, DType::kInt64);
+  storage::ParameterSpec spec = ToSpec(facts, "d");
+  EXPECT_EQ(spec.tensor_descriptor().element_type(), "fp16");
+  ASSERT_EQ(spec.tensor_descriptor().block_shape_size(), 2);
+  EXPECT_EQ(spec.tensor_descriptor().block_shape(1), 32);
+  EXPECT_FALSE(spec.tensor_descriptor().nan_padding());
+
+  auto key = [](const BoundArgument& argument) {
+    std::string text;
+    AppendKey(Facts(Plain(), argument), &text);
+    return text;
+  };
+  BoundArgument larger = descriptor, nan = descriptor, wider = descriptor, other_type = descriptor;
+  larger.items[1].items[0] = Integer(128);
+  EXPECT_EQ(key(larger), key(descriptor));
+  nan.nan_padding = true;
+  EXPECT_NE(key(nan), key(descriptor));
+  wider.block_shape = {16, 64};
+  EXPECT_NE(key(wider), key(descriptor));
+  other_type.items[0].element = DType::kBf16;
+  EXPECT_NE(key(other_type), key(descriptor));
+}
+
 TEST(FloatBits, RoundsToNearestEvenOnce) {
   EXPECT_EQ(FloatBits(1.0, DType::kFp16), 0x3c00u);
   EXPECT_EQ(FloatBits(-2.0, DType::kFp16), 0xc000u);
