@@ -423,6 +423,7 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
       << "| not launched, signature from a call site: reach tile IR | " << Share(totals.derived_pass, totals.derived) << " |\n"
       << "| not launched, constants made up (no evidence): reach tile IR | " << Share(totals.guessed_pass, totals.guessed) << " |\n"
       << "| not launched, no signature | " << totals.unlaunched << " |\n"
+      << "| all but those that are not launched | " << Share(totals.launched_pass + totals.derived_pass, totals.launched + totals.derived) << " |\n"
       << "| all functions that reach tile IR | " << Share(totals.launched_pass + totals.derived_pass, totals.functions) << " |\n";
   if (generated.functions > 0) out << "| kernels that the project generates at run time: reach tile IR | " << Share(generated.launched_pass, generated.functions) << " |\n";
   out << "| recorded signatures that reach tile IR | " << Share(totals.emitted + generated.emitted, totals.signatures + generated.signatures) << " |\n\n";
@@ -440,7 +441,12 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
   table("Launched by the project's tests, but failing:", launched, 1000);
   table("Not launched; failing with the signature of a call site (types guessed):", derived, 1000);
   table("Not launched; failing with made-up constants:", guessed, 1000);
-  table("Not launched by the recorded tests, and no signature:", unlaunched, 1000);
+  if (unlaunched.empty()) return;
+  std::map<std::string, std::string> by_file;
+  for (const Outcome* o : unlaunched) absl::StrAppend(&by_file[o->function.path], by_file[o->function.path].empty() ? "" : ", ", "`", o->function.qualified_name, "`");
+  out << "<details><summary>Not launched by the recorded tests, and no signature: " << unlaunched.size() << " functions</summary>\n\n";
+  for (const auto& [path, names] : by_file) out << "- " << path << ": " << names << "\n";
+  out << "\n</details>\n\n";
 }
 
 }  // namespace
