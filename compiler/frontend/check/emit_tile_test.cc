@@ -483,5 +483,36 @@ def kernel(p, m, n):
   EXPECT_TRUE(e.Has("tile.desc_load") && e.Has("tile.desc_store")) << e.ir;
 }
 
+TEST(Memory, TakesTensorDescriptorsAsParts) {
+  Emitted e = Emit(R"(
+@triton.jit
+def kernel(d, n):
+    for i in range(0, n):
+        d.store([i, 0], d.load([0, i]) + 1)
+)", "d=desc:fp16:16x32 n=i32");
+  EXPECT_EMITS(e);
+  EXPECT_TRUE(e.Has("tile.desc_load") && e.Has("tile.desc_store")) << e.ir;
+  std::string parameters;
+  for (const storage::EntryParameter& p : e.parameters) {
+    parameters += p.name() + " " + p.type();
+    for (uint32_t step : p.path()) parameters += " " + std::to_string(step);
+    parameters += "\n";
+  }
+  EXPECT_EQ(parameters, "d *fp16 0\nd.shape.0 i32 1 0\nd.shape.1 i32 1 1\nd.strides.0 i64 2 0\nn i32\n");
+}
+
+TEST(Memory, CarriesTensorDescriptorsThroughLoopsAsParts) {
+  Emitted e = Emit(R"(
+@triton.jit
+def kernel(p, q, n):
+    d = tl.make_tensor_descriptor(p, [n, n], [n, 1], [16, 32])
+    for i in range(0, n):
+        d.store([i, 0], d.load([0, i]) + 1)
+        d = tl.make_tensor_descriptor(q, [i, n], [n, 1], [16, 32])
+)", "p=*fp16 q=*fp16 n=i32");
+  EXPECT_EMITS(e);
+  EXPECT_TRUE(e.Has("-> (!tile.ptr<f16>, i32, i64, i64)")) << e.ir;  // the second extent stays
+}
+
 }  // namespace
 }  // namespace tessera::frontend
