@@ -482,7 +482,8 @@ class PlanBuilder {
     if (auto store = dyn_cast<tile::StoreOp>(op)) {
       bool overlaps = false;
       for (Operation* member : open.step.ops) {
-        if (auto load = dyn_cast<tile::LoadOp>(member)) overlaps |= MayOverlap(load, store);
+        // A load is kept because of a write like this one.
+        overlaps |= isa<tile::LoadOp>(member);
         ForLoads(member, [&](tile::LoadOp load) { overlaps |= MayOverlap(load, store); });
       }
       return !overlaps;

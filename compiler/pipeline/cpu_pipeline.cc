@@ -14,6 +14,7 @@
 namespace tessera::compiler {
 
 void AddCpuTilePasses(mlir::OpPassManager* passes) {
+  passes->addNestedPass<mlir::func::FuncOp>(CreateExpandDescriptorsPass());
   passes->addPass(mlir::createCanonicalizerPass());
   passes->addPass(mlir::createCSEPass());
   // Products fold their sums before rounding splits them.

@@ -52,6 +52,7 @@ class PrintAxisInfo : public PassWrapper<PrintAxisInfo, OperationPass<func::Func
 
 void RegisterPasses() {
   registerPass([] { return CreateAccumulateInDotPass(); });
+  registerPass([] { return CreateExpandDescriptorsPass(); });
   registerPass([] { return CreateHoistUniformIncrementsPass(); });
   registerPass([] { return CreateWidenSmallFloatsPass(); });
   registerPass([] { return CreateTileToLoopsPass(); });

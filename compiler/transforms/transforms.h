@@ -9,6 +9,7 @@
 namespace tessera::compiler {
 
 std::unique_ptr<mlir::Pass> CreateAccumulateInDotPass();
+std::unique_ptr<mlir::Pass> CreateExpandDescriptorsPass();
 std::unique_ptr<mlir::Pass> CreateHoistUniformIncrementsPass();
 std::unique_ptr<mlir::Pass> CreateWidenSmallFloatsPass();
 

@@ -38,6 +38,13 @@ const llvm::StringMap<llvm::StringRef>& ExternOps() {
   return *ops;
 }
 
+// Functions of libm that the math dialect does not have.
+bool IsLibmFunction(llvm::StringRef name) {
+  static constexpr llvm::StringLiteral kNames[] = {"erfc", "exp10", "logb", "ilogb", "lgamma", "tgamma", "j0", "j1", "y0", "y1",
+                                                   "hypot", "fdim", "remainder", "nextafter"};
+  return llvm::is_contained(kNames, name);
+}
+
 }  // namespace
 
 Value KernelEmitter::AddAddress(Value pointer, Value offset, Type pointee, int64_t count) {
@@ -105,19 +112,76 @@ Value KernelEmitter::DivideOp(Operation* op, Value lhs, Value rhs, bool is_signe
   return builder_.create<arith::SubIOp>(loc_, lhs, builder_.create<arith::MulIOp>(loc_, quotient, rhs));
 }
 
+// A call of a libm function, lane by lane.
+Value KernelEmitter::LibmCall(llvm::StringRef name, ArrayRef<Value> operands, Type result) {
+  Type element = getElementTypeOrSelf(operands[0].getType()), result_element = getElementTypeOrSelf(result);
+  std::string symbol = name.str() + (element.isF32() ? "f" : "");
+  auto module = kernel_->getParentOfType<ModuleOp>();
+  if (!module.lookupSymbol(symbol)) {
+    llvm::SmallVector<Type> inputs(operands.size(), element);
+    OpBuilder at_top(kernel_);
+    at_top.create<func::FuncOp>(loc_, symbol, builder_.getFunctionType(inputs, result_element)).setPrivate();
+  }
+  auto vector = dyn_cast<VectorType>(result);
+  if (!vector) return builder_.create<func::CallOp>(loc_, symbol, result, operands).getResult(0);
+  Value all = Zero(result);
+  for (int64_t lane = 0; lane < vector.getNumElements(); ++lane) {
+    llvm::SmallVector<Value> scalars;
+    for (Value operand : operands) scalars.push_back(builder_.create<vector::ExtractOp>(loc_, operand, lane));
+    Value one = builder_.create<func::CallOp>(loc_, symbol, result_element, scalars).getResult(0);
+    all = builder_.create<vector::InsertOp>(loc_, one, all, lane);
+  }
+  return all;
+}
+
 Value KernelEmitter::ExternCall(tile::ExternOp op, ArrayRef<Value> operands, int64_t count) {
   llvm::StringRef name = op.getSymbol();
   name.consume_front("__nv_");
-  auto found = ExternOps().find(name);
-  if (found == ExternOps().end() && name.ends_with("f")) found = ExternOps().find(name.drop_back());
-  if (found == ExternOps().end()) {
-    (void)Unsupported(op, "the function " + op.getSymbol());
-    return nullptr;
+  Type type = EmittedLanes(getElementTypeOrSelf(op.getType()), count), from = operands[0].getType();
+  Type element = getElementTypeOrSelf(from);
+  if (isa<IntegerType>(element)) {
+    name.consume_back("ll");
+    Value result;
+    if (name == "brev") result = builder_.create<LLVM::BitReverseOp>(loc_, operands[0]);
+    if (name == "ffs") {
+      // Position of the lowest one, from 1; 0 where there is none.
+      Value zeros = builder_.create<math::CountTrailingZerosOp>(loc_, operands[0]);
+      Value none = builder_.create<arith::CmpIOp>(loc_, arith::CmpIPredicate::eq, operands[0], Zero(from));
+      result = builder_.create<arith::AddIOp>(loc_, zeros, Const(from, 1));
+      result = builder_.create<arith::SelectOp>(loc_, none, Zero(from), result);
+    }
+    if (result) return result.getType() == type ? result : builder_.create<arith::TruncIOp>(loc_, type, result);
+  } else if (element.isF32()) {
+    name.consume_back("f");
   }
-  OperationState state(loc_, found->second);
-  state.addOperands(operands);
-  state.addTypes(EmittedLanes(getElementTypeOrSelf(op.getType()), count));
-  return builder_.create(state)->getResult(0);
+  auto known = ExternOps().find(name);
+  if (known != ExternOps().end()) {
+    OperationState state(loc_, known->second);
+    state.addOperands(operands);
+    state.addTypes(type);
+    return builder_.create(state)->getResult(0);
+  }
+  if (isa<FloatType>(element)) {
+    auto number = [&](double value) -> Value {
+      TypedAttr attr = builder_.getFloatAttr(element, value);
+      if (count > 1) attr = DenseElementsAttr::get(cast<ShapedType>(from), ArrayRef<Attribute>{attr});
+      return builder_.create<arith::ConstantOp>(loc_, attr);
+    };
+    auto inverse = [&](Value v) -> Value { return builder_.create<arith::DivFOp>(loc_, number(1), v); };
+    if (IsLibmFunction(name)) return LibmCall(name, operands, type);
+    if (name == "rcbrt") return inverse(builder_.create<math::CbrtOp>(loc_, operands[0]));
+    if (name == "rhypot") return inverse(LibmCall("hypot", operands, type));
+    if (name == "norm3d" || name == "rnorm3d") {
+      Value norm = LibmCall("hypot", {LibmCall("hypot", operands.take_front(2), type), operands[2]}, type);
+      return name == "norm3d" ? norm : inverse(norm);
+    }
+    if (name == "normcdf") {
+      Value scaled = builder_.create<arith::MulFOp>(loc_, operands[0], number(-0.70710678118654752440));
+      return builder_.create<arith::MulFOp>(loc_, LibmCall("erfc", {scaled}, type), number(0.5));
+    }
+  }
+  (void)Unsupported(op, "the function " + op.getSymbol());
+  return nullptr;
 }
 
 Value KernelEmitter::LaneOp(Operation* op, ArrayRef<Value> operands, int64_t count) {

@@ -793,6 +793,52 @@ TEST(CpuTarget, AppliesAScalarFunctionToEachLane) {
   ExpectSameAsInterpreter(Kernel({"i32", "i32"}, body), {AsBytes(RandomInts(64, -9, 9)), Bytes(256)});
 }
 
+TEST(CpuTarget, ReadsAndWritesThroughDescriptors) {
+  std::string body = R"(
+%one = arith.constant 1 : i64
+%stride = arith.constant 20 : i64
+%rows = arith.constant 11 : i32
+%columns = arith.constant 20 : i32
+%i = arith.constant 4 : i32
+%j = arith.constant -3 : i32
+%d = tile.make_desc %p0, [%rows, %columns], [%stride, %one] : !tile.ptr<f32> -> !tile.desc<[8, 32], f32>
+%e = tile.make_desc %p1, [%rows, %columns], [%stride, %one] : !tile.ptr<f32> -> !tile.desc<[8, 32], f32>
+%v = tile.desc_load %d[%i, %j] : !tile.desc<[8, 32], f32> -> tensor<8x32xf32>
+tile.desc_store %e[%i, %j], %v : !tile.desc<[8, 32], f32>, tensor<8x32xf32>
+tile.desc_store %e[%i, %j], %v reduce fadd : !tile.desc<[8, 32], f32>, tensor<8x32xf32>
+)";
+  ExpectSameAsInterpreter(Kernel({"f32", "f32"}, body), {AsBytes(RandomFloats(220)), Bytes(880, 0)});
+}
+
+TEST(CpuTarget, CallsMathFunctionsByTheirLibdeviceNames) {
+  for (std::string name : {"tanhf", "erfcf", "exp10f", "lgammaf", "tgammaf", "rcbrtf", "normcdff", "j0f"}) {
+    std::string body = Load("a", "p0", {64}, "f32") +
+                       absl::StrCat("%c = tile.extern \"__nv_", name, "\"(%a) : (tensor<64xf32>) -> tensor<64xf32>\n") +
+                       Store("c", "p1", {64}, "f32");
+    ExpectCloseToInterpreter(Kernel({"f32", "f32"}, body), {AsBytes(RandomFloats(64, 1, 0.1f, 3)), Bytes(256)}, 1e-6);
+  }
+  for (std::string name : {"hypotf", "fdimf", "nextafterf"}) {
+    std::string body = Load("a", "p0", {64}, "f32") + Load("b", "p1", {64}, "f32") +
+                       absl::StrCat("%c = tile.extern \"__nv_", name, "\"(%a, %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>\n") +
+                       Store("c", "p2", {64}, "f32");
+    ExpectCloseToInterpreter(Kernel({"f32", "f32", "f32"}, body), {AsBytes(RandomFloats(64, 1)), AsBytes(RandomFloats(64, 2)), Bytes(256)}, 1e-6);
+  }
+  std::string body = Load("a", "p0", {64}, "i32") +
+                     "%r = tile.extern \"__nv_brev\"(%a) : (tensor<64xi32>) -> tensor<64xi32>\n"
+                     "%f = tile.extern \"__nv_ffs\"(%a) : (tensor<64xi32>) -> tensor<64xi32>\n" +
+                     Store("r", "p1", {64}, "i32") + Store("f", "p2", {64}, "i32");
+  std::vector<int32_t> values = RandomInts(64, 0, 1 << 30);
+  values[0] = 0;
+  auto result = RunOnCpu(Kernel({"i32", "i32", "i32"}, body), {AsBytes(values), Bytes(256), Bytes(256)});
+  std::vector<uint32_t> reversed = As<uint32_t>(result[1]);
+  for (int i = 0; i < 64; ++i) {
+    uint32_t want = 0;
+    for (int b = 0; b < 32; ++b) want |= (uint32_t(values[i]) >> b & 1) << (31 - b);
+    ASSERT_EQ(reversed[i], want);
+    ASSERT_EQ(As<int32_t>(result[2])[i], __builtin_ffs(values[i]));
+  }
+}
+
 //===-- the host, and errors -------------------------------------------------------------------------------------===//
 
 TEST(CpuTarget, StopsAtAFailedAssertionWithItsMessage) {
