@@ -88,7 +88,7 @@ Value Abs(Emitter& e, const Arguments& args) {
   const ElementType& element = x.type.element;
   if (element.is_float()) return Value::Tensor(e.Make<math::AbsFOp>(x.ir), x.type);
   if (element.is_signed()) return Value::Tensor(e.Make<math::AbsIOp>(x.ir), x.type);
-  if (element.is_int() && !element.is_bool()) return x;
+  if (element.is_int()) return x;
   return e.Error(absl::StrCat("tl.abs wants numbers, not ", Describe(x)));
 }
 

@@ -227,7 +227,7 @@ Value Load(Emitter& e, const Arguments& args) {
     ElementType element{pointer.type.element.dtype, false};
     const Value& given = args["other"];
     if (given.is_number()) {
-      other = e.IrConstant(element.is_bool() ? Constant::Bool(given.constant.as_real() != 0) : given.constant,
+      other = e.IrConstant(element.is_bool() ? Constant::Bool(given.constant.as_real() != 0) : AsStrong(given.constant),
                            pointer.type.WithElement(MemoryType(element)));
     } else {
       Value value = e.ToTensor(given, "'other'");

@@ -254,8 +254,8 @@ Value Softmax(Emitter& e, const Arguments& args) {
   Value x = e.ToTensor(args["x"], "the operand");
   if (e.failed()) return {};
   if (!x.is_block()) return e.Error(absl::StrCat("tl.softmax wants a block, not ", Describe(x)));
-  if (!x.type.element.is(DType::kFp32) && !x.type.element.is(DType::kFp64))
-    return e.Error(absl::StrCat("tl.softmax wants float32 or float64, not ", Describe(x), "; convert with .to(tl.float32)"));
+  if (!x.type.element.is_float()) return e.Error(absl::StrCat("tl.softmax wants floats, not ", Describe(x)));
+  if (x.type.element.bits() < 32) x = e.Cast(x, kFloat32);
   Value dim = args["dim"].is_none() ? Value::Int(0) : args["dim"];
   Value shifted = e.Sub(x, First(Reduce(e, {x}, dim, true, ExtremeCombine(true))));
   if (e.failed()) return {};
@@ -399,6 +399,9 @@ Value TopK(Emitter& e, const Arguments& args) {
   Value index = Value::Tensor(e.Create<tile::RangeOp>(e.IrType(line), uint32_t(0), uint32_t(*k)), line);
   Shape shape = sorted->type.shape;
   shape.back() = *k;
+  const ElementType element = sorted->type.element;
+  if (*k < n && element.bits() < 32) sorted = e.Cast(*sorted, element.is_float() ? kFloat32 : kInt32);  // as max does
+  if (e.failed()) return {};
   return Gather(e, *sorted, e.BroadcastTo(index, shape), int(shape.size()) - 1);
 }
 

@@ -179,6 +179,8 @@ Emit Transpose(bool may_omit) {
 Value Join(Emitter& e, Value a, Value b) {
   a = e.ToTensor(a, "an operand");
   b = e.ToTensor(b, "an operand");
+  if (!e.failed() && a.type.element.is_int() && b.type.element.is_int() && a.type.element.bits() == b.type.element.bits())
+    b = e.Bitcast(b, a.type.element);
   bool pointers = !e.failed() && a.type.element.pointer && a.type.element == b.type.element;
   if (!(pointers ? e.UnifyShapes(&a, &b) : e.Unify(&a, &b))) return {};
   bool scalars = !a.is_block();

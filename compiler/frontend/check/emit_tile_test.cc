@@ -227,6 +227,12 @@ TEST(Values, UseTheOperationsOfTheirSignedness) {
   EXPECT_TRUE(Expression("tl.load(xp + y)", "fp32", "u32").Has("arith.extui"));
 }
 
+TEST(Values, CompareWithStrongLiterals) {
+  EXPECT_TRUE(Expression("x > 0.1", "fp16").Has("arith.extf"));
+  EXPECT_TRUE(Expression("x > -1", "u8").Has("arith.cmpi sgt"));
+  EXPECT_TRUE(Expression("x == 300", "i8").Has("arith.extsi"));
+}
+
 TEST(Values, ReadAndWriteBoolsAsBytes) {
   Emitted e = Emit(R"(
 @triton.jit

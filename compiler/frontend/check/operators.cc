@@ -90,7 +90,7 @@ Value Emitter::Cast(const Value& value, const ElementType& type, bool round_to_z
   if (failed_ || !HasIrType(type.dtype)) return {};
   if (value.is_number() && !type.pointer && !round_to_zero) {
     Type scalar{type, {}};
-    return Value::Tensor(IrConstant(value.constant, scalar), scalar);
+    return Value::Tensor(IrConstant(AsStrong(value.constant), scalar), scalar);
   }
   Value tensor = ToTensor(value, "what is converted");
   if (failed_) return {};
@@ -488,7 +488,7 @@ Value Emitter::Compare(CompareOp op, const Value& a, const Value& b) {
     if (equality && (v->is_none() || a.is_constant() || b.is_constant())) return Value::Of(Constant::Bool(negative));
     return Error(absl::StrCat("'", Spelling(op), "' wants numbers or blocks, not ", Describe(*v)));
   }
-  Value x = a, y = b;
+  Value x = ToTensor(a), y = ToTensor(b);  // literals are strong in comparisons
   for (Value* v : {&x, &y})
     if (IsPointer(*v)) *v = Cast(*v, {DType::kUint64, false});
   if (!Unify(&x, &y)) return {};

@@ -101,6 +101,11 @@ ElementType LiteralType(const Constant& number) {
   return Of(fits ? DType::kFp32 : DType::kFp64);
 }
 
+Constant AsStrong(const Constant& number) {
+  if (!number.is(ConstantKind::kFloat) || LiteralType(number).dtype != DType::kFp32) return number;
+  return Constant::Float(double(float(number.real)));
+}
+
 bool Fits(Integer value, const ElementType& type) {
   int bits = type.bits();
   Integer one = 1;

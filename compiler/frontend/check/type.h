@@ -61,6 +61,9 @@ std::string CheckBlockShape(const Shape& shape);
 // that fits; floats fp32, or fp64 outside fp32's normal range. `number` is_number().
 ElementType LiteralType(const Constant& number);
 
+// The value that a literal has once it is a scalar of its LiteralType: floats are rounded to fp32.
+Constant AsStrong(const Constant& number);
+
 // Whether the value of an integer constant can be held by an integer type.
 bool Fits(Integer value, const ElementType& type);
 

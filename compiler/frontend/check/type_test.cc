@@ -105,6 +105,12 @@ TEST(LiteralTypeTest, IsTheFirstThatHoldsTheValue) {
   EXPECT_EQ(Name(LiteralType(Constant::Float(1e-39))), "fp64");
 }
 
+TEST(AsStrongTest, RoundsFloatsToFp32) {
+  EXPECT_EQ(AsStrong(Constant::Float(0.1)).real, double(0.1f));
+  EXPECT_EQ(AsStrong(Constant::Float(1e300)).real, 1e300);
+  EXPECT_EQ(int64_t(AsStrong(Constant::Int(7)).integer), 7);
+}
+
 TEST(CheckBlockShapeTest, SaysWhatIsWrong) {
   EXPECT_EQ(CheckBlockShape({128, 1}), "");
   EXPECT_NE(CheckBlockShape({100}).find("block dimension 100 is not a power of two"), std::string::npos);
