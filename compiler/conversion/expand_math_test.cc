@@ -8,7 +8,9 @@
 #include "compiler/conversion/lane_kernel_for_tests.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace tessera::compiler {
 namespace {
@@ -230,6 +232,36 @@ TEST(ExpandMathBinaryTest, CopiesSigns) {
   std::vector<float> a(16, 3), sign(16, -0.0f), result(16);
   kernel.Run(a.data(), sign.data(), result.data(), 16);
   EXPECT_THAT(result, ::testing::Each(-3.0f));
+}
+
+// a / divisor, the divisor a block of one value from outside of the loop.
+LaneKernel::Function DivideBy(float divisor, mlir::arith::FastMathFlags flags) {
+  return [=](OpBuilder& b, Location loc, Value a, Value) -> Value {
+    OpBuilder outside(b.getInsertionBlock()->getParentOp());
+    Value scalar = outside.create<mlir::arith::ConstantOp>(loc, outside.getF32FloatAttr(divisor));
+    Value splat = outside.create<mlir::vector::BroadcastOp>(loc, a.getType(), scalar);
+    return b.create<mlir::arith::DivFOp>(loc, a, splat, flags);
+  };
+}
+
+TEST(ExpandMathDivisionTest, TakesTheReciprocalOnceWhereAllowed) {
+  const std::vector<float> inputs = EveryPattern(650033);
+  std::vector<float> outputs(inputs.size());
+  for (float divisor : {3.0f, -7.0f, 1e-38f, 1e-39f, 0x1p-149f, 0x1p-126f, 1e38f, 3e38f, 0x1p126f, 0.0f, -0.0f, kInf, -kInf, kNan}) {
+    LaneKernel(LaneKernel::Shape(), DivideBy(divisor, mlir::arith::FastMathFlags::arcp))
+        .Run(inputs.data(), inputs.data(), outputs.data(), static_cast<int64_t>(inputs.size()));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      ASSERT_LE(UlpError(outputs[i], static_cast<double>(inputs[i]) / divisor), 1.5) << inputs[i] << " / " << divisor << " = " << outputs[i];
+  }
+}
+
+TEST(ExpandMathDivisionTest, IsExactOtherwise) {
+  const std::vector<float> inputs = EveryPattern(650033);
+  std::vector<float> outputs(inputs.size());
+  LaneKernel(LaneKernel::Shape(), DivideBy(3, mlir::arith::FastMathFlags::none))
+      .Run(inputs.data(), inputs.data(), outputs.data(), static_cast<int64_t>(inputs.size()));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!std::isnan(inputs[i])) ASSERT_EQ(outputs[i], inputs[i] / 3) << inputs[i];
 }
 
 struct DoubleCase {

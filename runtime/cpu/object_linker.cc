@@ -53,6 +53,8 @@ const HostSymbol kHostSymbols[] = {
     TESSERA_BINARY(nextafter), TESSERA_BINARY(pow), TESSERA_BINARY(remainder),
     {"fma", reinterpret_cast<void*>(static_cast<double (*)(double, double, double)>(::fma))},
     {"fmaf", reinterpret_cast<void*>(static_cast<float (*)(float, float, float)>(::fmaf))},
+    {"ilogb", reinterpret_cast<void*>(static_cast<int (*)(double)>(::ilogb))},
+    {"ilogbf", reinterpret_cast<void*>(static_cast<int (*)(float)>(::ilogbf))},
     {"ldexp", reinterpret_cast<void*>(static_cast<double (*)(double, int)>(::ldexp))},
     {"ldexpf", reinterpret_cast<void*>(static_cast<float (*)(float, int)>(::ldexpf))},
     {"sincos", reinterpret_cast<void*>(::sincos)},
