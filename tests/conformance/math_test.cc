@@ -1,0 +1,101 @@
+// Functions, within a bound relative to the double-precision result.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/conformance/kernel_runner.h"
+
+namespace tessera::conformance {
+namespace {
+
+// 2^-24 times the ulps that Triton's functions are known for, with room; hardware approximations are allowed.
+constexpr double kClose = 2e-6;
+
+Tensor Spread(DType dtype, uint32_t seed, double low, double high) {
+  Tensor x = RandomInts(DType::kInt32, kLanes, seed, 0, 1 << 24);
+  std::vector<double> values;
+  for (size_t i = 0; i < kLanes; ++i) values.push_back(low + (high - low) * x.Number(i) / (1 << 24));
+  return Floats(dtype, values);
+}
+
+class Math : public testing::TestWithParam<DType> {};
+
+TEST_P(Math, FunctionsOnOrdinaryArguments) {
+  const DType t = GetParam();
+  const double close = t == DType::kFp64 ? 1e-13 : kClose;
+  Tensor x = Spread(t, 1, -10, 10), y = Spread(t, 2, 0.001, 50);
+  auto X = [&](size_t i) { return x.Float(i); };
+  auto Y = [&](size_t i) { return y.Float(i); };
+  auto f = [&](const std::string& text, std::function<double(size_t)> want, double rtol = 0) { return FloatExpression(text, t, std::move(want), rtol > 0 ? rtol : close); };
+  // Near a zero of the function the bound is absolute: such lanes add one.
+  RunExpressions({{"x", x}, {"y", y}},
+                 {f("tl.exp(x)", [&](size_t i) { return std::exp(X(i)); }), f("tl.exp2(x)", [&](size_t i) { return std::exp2(X(i)); }),
+                  f("tl.log(y) + 20", [&](size_t i) { return std::log(Y(i)) + 20; }), f("tl.log2(y) + 20", [&](size_t i) { return std::log2(Y(i)) + 20; }),
+                  f("tl.sin(x) + 2", [&](size_t i) { return std::sin(X(i)) + 2; }), f("tl.cos(x) + 2", [&](size_t i) { return std::cos(X(i)) + 2; }),
+                  f("tl.sqrt(y)", [&](size_t i) { return std::sqrt(Y(i)); }), f("tl.rsqrt(y)", [&](size_t i) { return 1 / std::sqrt(Y(i)); }),
+                  f("tl.erf(x)", [&](size_t i) { return std::erf(X(i)); }), FloatExpression("tl.floor(x)", t, [&](size_t i) { return std::floor(X(i)); }),
+                  FloatExpression("tl.ceil(x)", t, [&](size_t i) { return std::ceil(X(i)); }), f("tl.sigmoid(x)", [&](size_t i) { return 1 / (1 + std::exp(-X(i))); }),
+                  f("tl.fma(x, y, y) + 1000", [&](size_t i) { return X(i) * Y(i) + Y(i) + 1000; }), f("tl.fdiv(x, y)", [&](size_t i) { return X(i) / Y(i); }),
+                  FloatExpression("tl.sqrt_rn(y)", t, [&](size_t i) { return std::sqrt(Y(i)); }), FloatExpression("tl.div_rn(x, y)", t, [&](size_t i) { return X(i) / Y(i); })});
+}
+
+TEST_P(Math, LibdeviceFunctions) {
+  const DType t = GetParam();
+  const double close = t == DType::kFp64 ? 1e-13 : 4e-6;
+  Tensor x = Spread(t, 3, -4, 4), y = Spread(t, 4, 0.01, 6), u = Spread(t, 5, -0.99, 0.99);
+  auto X = [&](size_t i) { return x.Float(i); };
+  auto Y = [&](size_t i) { return y.Float(i); };
+  auto U = [&](size_t i) { return u.Float(i); };
+  auto f = [&](const std::string& text, std::function<double(size_t)> want) { return FloatExpression("libdevice." + text, t, std::move(want), close); };
+  auto e = [&](const std::string& text, std::function<double(size_t)> want) { return FloatExpression("libdevice." + text, t, std::move(want)); };
+  RunExpressions({{"x", x}, {"y", y}, {"u", u}},
+                 {f("tanh(x)", [&](size_t i) { return std::tanh(X(i)); }), f("pow(y, x)", [&](size_t i) { return std::pow(Y(i), X(i)); }),
+                  f("rsqrt(y)", [&](size_t i) { return 1 / std::sqrt(Y(i)); }), f("expm1(x)", [&](size_t i) { return std::expm1(X(i)); }),
+                  f("log1p(y)", [&](size_t i) { return std::log1p(Y(i)); }), f("sinh(x)", [&](size_t i) { return std::sinh(X(i)); }),
+                  f("cosh(x)", [&](size_t i) { return std::cosh(X(i)); }), f("atan(x)", [&](size_t i) { return std::atan(X(i)); }),
+                  f("atan2(x, y)", [&](size_t i) { return std::atan2(X(i), Y(i)); }), f("asin(u)", [&](size_t i) { return std::asin(U(i)); }),
+                  f("acos(u)", [&](size_t i) { return std::acos(U(i)); }), f("asinh(x)", [&](size_t i) { return std::asinh(X(i)); }),
+                  f("cbrt(y)", [&](size_t i) { return std::cbrt(Y(i)); }), f("erf(x)", [&](size_t i) { return std::erf(X(i)); }),
+                  e("trunc(x)", [&](size_t i) { return std::trunc(X(i)); }), e("rint(x)", [&](size_t i) { return std::nearbyint(X(i)); }),
+                  e("round(x)", [&](size_t i) { return std::round(X(i)); }), e("copysign(y, x)", [&](size_t i) { return std::copysign(Y(i), X(i)); }),
+                  e("fmod(x, y)", [&](size_t i) { return std::fmod(X(i), Y(i)); }), e("fmax(x, y)", [&](size_t i) { return std::fmax(X(i), Y(i)); })});
+}
+
+TEST_P(Math, SpecialArguments) {
+  const DType t = GetParam();
+  Tensor x = Special(t, kLanes, 1);
+  auto X = [&](size_t i) { return x.Float(i); };
+  const double smallest = t == DType::kFp64 ? 2.3e-308 : 1.18e-38, close = t == DType::kFp64 ? 1e-12 : 1e-5;
+  std::vector<Expression> expressions = {
+      FloatExpression("tl.exp(x)", t, [&](size_t i) { return std::exp(X(i)); }, close), FloatExpression("tl.exp2(x)", t, [&](size_t i) { return std::exp2(X(i)); }, close),
+      FloatExpression("tl.log(x)", t, [&](size_t i) { return std::log(X(i)); }, close), FloatExpression("tl.log2(x)", t, [&](size_t i) { return std::log2(X(i)); }, close),
+      FloatExpression("tl.sqrt(x)", t, [&](size_t i) { return std::sqrt(X(i)); }, close), FloatExpression("tl.rsqrt(x)", t, [&](size_t i) { return 1 / std::sqrt(X(i)); }, close),
+      FloatExpression("tl.erf(x)", t, [&](size_t i) { return std::erf(X(i)); }, close), FloatExpression("tl.floor(x)", t, [&](size_t i) { return std::floor(X(i)); }),
+      FloatExpression("tl.ceil(x)", t, [&](size_t i) { return std::ceil(X(i)); }),
+      FloatExpression("libdevice.tanh(x)", t, [&](size_t i) { return std::tanh(X(i)); }, close)};
+  // Subnormal arguments may be flushed; logarithms near 1 are for the test of ordinary arguments.
+  for (Expression& e : expressions)
+    e.skip = [&](size_t i) { return (X(i) != 0 && std::fabs(X(i)) < smallest * 2) || std::fabs(X(i) - 1) < 0.1; };
+  RunExpressions({{"x", x}}, expressions);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Math, testing::Values(DType::kFp32, DType::kFp64),
+                         [](const testing::TestParamInfo<DType>& info) { return std::string(ShortName(info.param).data(), ShortName(info.param).size()); });
+
+TEST(MathErrors, HalfTypesAreRefusedWithAHint) {
+  Program program;
+  program.source = "@triton.jit\ndef kernel(x):\n    i = tl.arange(0, 16)\n    tl.store(x + i, tl.exp(tl.load(x + i)))\n";
+  for (DType t : {DType::kFp16, DType::kBf16}) ExpectCompileError(program, {Arg("x", Poison(t, 16))}, "float32");
+}
+
+TEST(MathIntegers, UmulhiAndCdiv) {
+  Tensor x = Special(DType::kUint32, kLanes, 1), y = Special(DType::kUint32, kLanes, 2, 14), w = Special(DType::kUint64, kLanes, 3), v = Special(DType::kUint64, kLanes, 4, 14);
+  RunExpressions({{"x", x}, {"y", y}, {"w", w}, {"v", v}},
+                 {IntExpression("tl.umulhi(x, y)", DType::kUint32, [&](size_t i) { return static_cast<int64_t>(x.Bits(i) * y.Bits(i) >> 32); }),
+                  IntExpression("tl.umulhi(w, v)", DType::kUint64, [&](size_t i) { return static_cast<int64_t>(static_cast<uint64_t>(static_cast<unsigned __int128>(w.Bits(i)) * v.Bits(i) >> 64)); }),
+                  IntExpression("tl.cdiv(x, 8)", DType::kUint32, [&](size_t i) { return static_cast<int64_t>(static_cast<uint32_t>(x.Bits(i) + 7) / 8); })});
+}
+
+}  // namespace
+}  // namespace tessera::conformance
