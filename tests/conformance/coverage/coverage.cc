@@ -294,8 +294,9 @@ class Harness {
     for (const auto& [name, group] : groups) {
       std::vector<const storage::CompileJob*> jobs;
       for (const Launch* launch : group) jobs.push_back(&launch->job);
-      const std::vector<std::string> results = CompileAll(jobs);
+      std::vector<std::string> results = CompileAll(jobs);
       Outcome* entry = FindOutcome(*group[0], group[0]->entry);
+      if (entry != nullptr && !entry->function.nested) CompleteFromFolder(*entry, jobs, &results);
       if (entry == nullptr) {
         entry = &generated_[name];
         entry->parses = entry->describes = true;
@@ -312,6 +313,16 @@ class Harness {
       const bool any = std::any_of(results.begin(), results.end(), [](const std::string& r) { return r.empty(); });
       if (any) Record(callee, Source::kCallee, {""});
       else Record(callee, Source::kCallee, {"in its callers: " + results[0]});
+    }
+  }
+
+  // A recording may lack what a kernel reads (functions wrapped in tl.constexpr): then the folder's files are the module.
+  void CompleteFromFolder(const Outcome& entry, const std::vector<const storage::CompileJob*>& jobs, std::vector<std::string>* results) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      if (!absl::StrContains((*results)[i], "is not defined")) continue;
+      storage::CompileJob job = *jobs[i];
+      job.clear_files();
+      (*results)[i] = CompileAll({Complete(entry, &job)})[0];
     }
   }
 
