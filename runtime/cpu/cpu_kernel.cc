@@ -25,6 +25,10 @@ constexpr double kShortLaunchNanos = 10'000;
 constexpr double kPieceNanos = 2'000;
 constexpr uint64_t kPiecesPerThread = 8;
 
+constexpr uint64_t kMaxScratchBytes = uint64_t{1} << 30;  // as much as the compiler gives a program instance
+// Above this, memory costs more to keep than to touch anew.
+constexpr uint64_t kKeptScratchBytes = uint64_t{64} << 20;
+
 constexpr uint64_t kMaxPrintedLines = 65536;  // of one launch; a block of any size can print each lane
 
 // Scratch memory of this thread, kept between launches.
@@ -34,16 +38,25 @@ class Scratch {
 
   // nullptr: no memory. `align` is a power of two.
   void* Reserve(uint64_t bytes, uint64_t align) {
-    if (bytes == 0) return nullptr;
+    if (bytes == 0 || bytes > kMaxScratchBytes) return nullptr;
     if (bytes <= bytes_ && reinterpret_cast<uintptr_t>(memory_) % align == 0) return memory_;
-    std::free(memory_);
-    bytes_ = 0;
+    Release();
     if (posix_memalign(&memory_, align, bytes) != 0) memory_ = nullptr;
     if (memory_ != nullptr) bytes_ = bytes;
     return memory_;
   }
 
+  void Trim() {
+    if (bytes_ > kKeptScratchBytes) Release();
+  }
+
  private:
+  void Release() {
+    std::free(memory_);
+    memory_ = nullptr;
+    bytes_ = 0;
+  }
+
   void* memory_ = nullptr;
   uint64_t bytes_ = 0;
 };
@@ -75,6 +88,7 @@ class CpuLaunch {
       return;
     }
     entry_(launch_.params.data(), launch_.grid, first, last, &context);
+    thread_scratch.Trim();
     if (!piece.printed.lines.empty()) {
       std::lock_guard<std::mutex> lock(mutex_);
       printed_.push_back(std::move(piece.printed));
