@@ -148,7 +148,32 @@ def kernel(x, o, n):
   }
 }
 
-TEST(Shapes, SoftmaxAndMapsOfRows) {
+TEST(Shapes, Swizzle2dAndAnyOf) {
+  Program program;
+  program.source = R"py(
+@triton.jit
+def kernel(o, any):
+    i = tl.arange(0, 8)[:, None]
+    j = tl.arange(0, 4)[None, :]
+    p, q = tl.swizzle2d(i, j, 8, 4, 2)
+    tl.store(o + i * 4 + j, p * 100 + q)
+    tl.store(any + tl.arange(0, 8), tl.reduce_or((i * 4 + j) % 8 == 5, axis=1))
+)py";
+  std::vector<int64_t> want(32), any;
+  for (int64_t i = 0; i < 8; ++i)
+    for (int64_t j = 0; j < 4; ++j) {
+      // Row-major position to column-major order inside groups of two rows.
+      const int64_t at = i * 4 + j, group = at / 8, inside = at % 8;
+      want[static_cast<size_t>(at)] = (group * 2 + inside % 2) * 100 + inside / 2;
+    }
+  for (int64_t i = 0; i < 8; ++i) any.push_back(i % 2);
+  Launch(program, {Arg("o", Poison(DType::kInt32, 32)), Arg("any", Poison(DType::kInt32, 8))}, [&](const Results& r) {
+    ExpectInts(r.at("o"), want);
+    ExpectInts(r.at("any"), any);
+  });
+}
+
+TEST(Shapes, SoftmaxOfRows) {
   Program program;
   program.source = R"py(
 @triton.jit

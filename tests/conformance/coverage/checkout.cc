@@ -27,18 +27,29 @@ using frontend::StmtPtr;
 bool IsJitDecorator(const Expr& decorator) {
   if (decorator.kind == ExprKind::kCall && decorator.a) return IsJitDecorator(*decorator.a);
   if (decorator.kind == ExprKind::kName) return decorator.text == "jit";
-  return decorator.kind == ExprKind::kAttribute && decorator.text == "jit" && decorator.a && decorator.a->kind == ExprKind::kName &&
-         decorator.a->text == "triton";
+  return decorator.kind == ExprKind::kAttribute && decorator.text == "jit" && decorator.a &&
+         decorator.a->kind == ExprKind::kName && decorator.a->text == "triton";
 }
 
 bool LiteralOf(const Expr& e, storage::ConstantValue* value) {
   switch (e.kind) {
-    case ExprKind::kInteger: value->set_integer(int64_t(e.integer)); return !e.integer_overflow;
-    case ExprKind::kFloat: value->set_real(e.real); return true;
-    case ExprKind::kString: value->set_text(e.text); return true;
-    case ExprKind::kBool: value->set_boolean(e.boolean); return true;
-    case ExprKind::kNone: value->mutable_none(); return true;
-    default: return false;
+    case ExprKind::kInteger:
+      value->set_integer(int64_t(e.integer));
+      return !e.integer_overflow;
+    case ExprKind::kFloat:
+      value->set_real(e.real);
+      return true;
+    case ExprKind::kString:
+      value->set_text(e.text);
+      return true;
+    case ExprKind::kBool:
+      value->set_boolean(e.boolean);
+      return true;
+    case ExprKind::kNone:
+      value->mutable_none();
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -65,8 +76,10 @@ struct FileReader {
       }
       std::string inner = prefix;
       if (s.kind == StmtKind::kFunctionDef) {
-        if (std::any_of(s.decorators.begin(), s.decorators.end(), [](const frontend::ExprPtr& d) { return d && IsJitDecorator(*d); }))
-          functions.push_back({path, s.text, prefix + s.text, s.range.line, !prefix.empty(), parse_error});
+        if (std::any_of(s.decorators.begin(), s.decorators.end(),
+                        [](const frontend::ExprPtr& d) { return d && IsJitDecorator(*d); }))
+          functions.push_back(
+              {path, s.text, prefix + s.text, s.range.line, !prefix.empty(), parse_error});
         inner = prefix + s.text + ".<locals>.";
       } else if (s.kind == StmtKind::kClassDef) {
         inner = prefix + s.text + ".";
@@ -78,7 +91,8 @@ struct FileReader {
   }
 
   void ReadExpression(const Expr& e) {
-    if (e.kind == ExprKind::kCall && e.a && e.a->kind == ExprKind::kSubscript && e.a->a && e.a->a->kind == ExprKind::kName) {
+    if (e.kind == ExprKind::kCall && e.a && e.a->kind == ExprKind::kSubscript && e.a->a &&
+        e.a->a->kind == ExprKind::kName) {
       CallSite site{path, e.range.line, e.items.size(), {}, {}};
       for (const frontend::Keyword& keyword : e.keywords) {
         storage::ConstantValue value;
@@ -96,10 +110,14 @@ struct FileReader {
 Checkout::Checkout(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  for (fs::recursive_directory_iterator it(folder, fs::directory_options::skip_permission_denied, ignored), end; it != end; it.increment(ignored)) {
+  for (fs::recursive_directory_iterator
+           it(folder, fs::directory_options::skip_permission_denied, ignored),
+       end;
+       it != end; it.increment(ignored)) {
     if (ignored || it->path().extension() != ".py" || !it->is_regular_file()) continue;
     std::ifstream stream(it->path(), std::ios::binary);
-    files_[fs::relative(it->path(), folder).string()].text.assign(std::istreambuf_iterator<char>(stream), {});
+    files_[fs::relative(it->path(), folder).string()].text.assign(
+        std::istreambuf_iterator<char>(stream), {});
   }
   for (const auto& [path, contents] : files_) by_base_name_[BaseName(path)].push_back(path);
   for (auto& file : files_) {
@@ -111,7 +129,8 @@ Checkout::Checkout(const std::string& folder) {
     FileReader reader;
     reader.path = path;
     for (const frontend::Diagnostic& diagnostic : diagnostics.all())
-      if (diagnostic.severity == frontend::Severity::kError && reader.parse_error.empty()) reader.parse_error = frontend::Render(diagnostic, parsed);
+      if (diagnostic.severity == frontend::Severity::kError && reader.parse_error.empty())
+        reader.parse_error = frontend::Render(diagnostic, parsed);
     reader.Read(parsed[0].body, "");
     std::move(reader.functions.begin(), reader.functions.end(), std::back_inserter(functions_));
     call_sites_.merge(reader.call_sites);
@@ -122,19 +141,27 @@ Checkout::Checkout(const std::string& folder) {
       while (dots < module.size() && module[dots] == '.') ++dots;
       const std::string tail = absl::StrReplaceAll(module.substr(dots), {{".", "/"}});
       if (dots == 0) {
-        if (std::string found = Find(tail + ".py"); !tail.empty() && !found.empty()) imports.insert(found);
+        if (std::string found = Find(tail + ".py"); !tail.empty() && !found.empty())
+          imports.insert(found);
         return;
       }
       std::string base = FolderOf(path);
-      for (size_t i = 1; i < dots && !base.empty(); ++i) base = FolderOf(base.substr(0, base.size() - 1));
-      if (files_.count(base + tail + ".py")) imports.insert(base + tail + ".py");
-      else if (files_.count(base + tail + (tail.empty() ? "" : "/") + "__init__.py")) imports.insert(base + tail + (tail.empty() ? "" : "/") + "__init__.py");
+      for (size_t i = 1; i < dots && !base.empty(); ++i)
+        base = FolderOf(base.substr(0, base.size() - 1));
+      if (files_.count(base + tail + ".py"))
+        imports.insert(base + tail + ".py");
+      else if (files_.count(base + tail + (tail.empty() ? "" : "/") + "__init__.py"))
+        imports.insert(base + tail + (tail.empty() ? "" : "/") + "__init__.py");
     };
     for (const auto& [module, names] : reader.imports) {
       if (!module.empty()) add(module);
       for (const frontend::ImportedName& name : names) {
-        if (module.empty()) add(name.name);
-        else add(module.back() == '.' ? module + name.name : absl::StrCat(module, ".", name.name));  // a module of a package
+        if (module.empty())
+          add(name.name);
+        else
+          add(module.back() == '.'
+                  ? module + name.name
+                  : absl::StrCat(module, ".", name.name));  // a module of a package
       }
     }
     imports.erase(path);
@@ -146,7 +173,8 @@ std::string Checkout::Find(const std::string& suffix) const {
   auto it = by_base_name_.find(BaseName(suffix));
   if (it == by_base_name_.end()) return "";
   for (const std::string& path : it->second)
-    if (path == suffix || absl::EndsWith(path, "/" + suffix) || absl::EndsWith(suffix, "/" + path)) return path;
+    if (path == suffix || absl::EndsWith(path, "/" + suffix) || absl::EndsWith(suffix, "/" + path))
+      return path;
   return "";
 }
 
@@ -176,7 +204,8 @@ std::vector<storage::SourceFile> Checkout::ModuleOf(const std::string& path) con
 
 std::vector<CallSite> Checkout::CallSites(const std::string& name) const {
   std::vector<CallSite> result;
-  for (auto [it, end] = call_sites_.equal_range(name); it != end; ++it) result.push_back(it->second);
+  for (auto [it, end] = call_sites_.equal_range(name); it != end; ++it)
+    result.push_back(it->second);
   return result;
 }
 

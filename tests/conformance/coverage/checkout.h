@@ -12,12 +12,12 @@
 namespace tessera::coverage {
 
 struct JitFunction {
-  std::string path;            // of its file, relative to the folder
+  std::string path;  // of its file, relative to the folder
   std::string name;
   std::string qualified_name;  // as Python has it: "Outer.f", "test.<locals>.kernel"
   int line = 0;
-  bool nested = false;         // inside a function or class
-  std::string parse_error;     // of its file, inside or outside of it: "" if the file parses
+  bool nested = false;      // inside a function or class
+  std::string parse_error;  // of its file, inside or outside of it: "" if the file parses
 };
 
 // A launch `name[grid](...)` whose arguments are written out.
@@ -39,8 +39,8 @@ class Checkout {
   // The file and the files of the folder that it imports, directly or not, the file first.
   std::vector<storage::SourceFile> ModuleOf(const std::string& path) const;
 
-  // The path in the folder of a file that was recorded elsewhere ("/elsewhere/src/pkg/a.py", or "pkg.a" as a module's
-  // name). "": none.
+  // The path in the folder of a file that was recorded elsewhere ("/elsewhere/src/pkg/a.py", or
+  // "pkg.a" as a module's name). "": none.
   std::string Locate(absl::string_view path_or_module) const;
 
   // Launches of a function by this name, anywhere in the folder.

@@ -1,4 +1,5 @@
-// How much of somebody's kernels the frontend takes: parses, describes, type-checks and emits as tile IR.
+// How much of somebody's kernels the frontend takes: parses, describes, type-checks and emits as
+// tile IR.
 //
 //   coverage FOLDER [--project NAME] [--signatures FILE] [--guess] [--markdown FILE]
 //
@@ -32,8 +33,8 @@ namespace {
 
 constexpr int kSecondsPerCompile = 60;
 
-// Where the signature comes from. kGuessed: a launch of it, or none, with values made up for the constants: no evidence,
-// but it finds what the frontend lacks.
+// Where the signature comes from. kGuessed: a launch of it, or none, with values made up for the
+// constants: no evidence, but it finds what the frontend lacks.
 enum class Source { kRecorded, kCallee, kCallSite, kGuessed, kNone };
 
 struct Outcome {
@@ -47,8 +48,8 @@ struct Outcome {
 
 struct Launch {
   std::string path;
-  std::pair<std::string, std::string> entry;                        // module, qualified name
-  std::vector<std::pair<std::string, std::string>> functions;       // likewise
+  std::pair<std::string, std::string> entry;                   // module, qualified name
+  std::vector<std::pair<std::string, std::string>> functions;  // likewise
   storage::CompileJob job;
 };
 
@@ -61,7 +62,8 @@ std::string FirstLine(absl::string_view text) {
 std::string WithoutPlace(const std::string& message) {
   std::string text = FirstLine(message);
   const size_t error = text.find("error: ");
-  if (absl::StartsWith(text, "no signature: constexpr")) return "no signature: a constexpr is not written as a constant where it is launched";
+  if (absl::StartsWith(text, "no signature: constexpr"))
+    return "no signature: a constexpr is not written as a constant where it is launched";
   return error == std::string::npos ? text : text.substr(error + 7);
 }
 
@@ -79,17 +81,21 @@ absl::Status NormalizeConstant(storage::ConstantValue* value) {
 
 // Types by their short names, as a compile job has them.
 absl::Status Normalize(storage::ParameterSpec* spec) {
-  if (spec->kind_case() == storage::ParameterSpec::kConstant) return NormalizeConstant(spec->mutable_constant());
+  if (spec->kind_case() == storage::ParameterSpec::kConstant)
+    return NormalizeConstant(spec->mutable_constant());
   if (spec->kind_case() == storage::ParameterSpec::kTuple) {
     for (auto& item : *spec->mutable_tuple()->mutable_items())
       if (absl::Status status = Normalize(&item); !status.ok()) return status;
     return absl::OkStatus();
   }
   const bool descriptor = spec->kind_case() == storage::ParameterSpec::kTensorDescriptor;
-  auto name = compiler::NormalizeType(descriptor ? spec->tensor_descriptor().element_type() : spec->type());
+  auto name =
+      compiler::NormalizeType(descriptor ? spec->tensor_descriptor().element_type() : spec->type());
   if (!name.ok()) return name.status();
-  if (descriptor) spec->mutable_tensor_descriptor()->set_element_type(*name);
-  else spec->set_type(*name);
+  if (descriptor)
+    spec->mutable_tensor_descriptor()->set_element_type(*name);
+  else
+    spec->set_type(*name);
   return absl::OkStatus();
 }
 
@@ -109,7 +115,8 @@ std::vector<Launch> ReadLaunches(const std::string& path, const std::string& pro
     launch.path = json.value("path", "");
     launch.entry = json["entry"].get<std::pair<std::string, std::string>>();
     launch.functions = json["functions"].get<std::vector<std::pair<std::string, std::string>>>();
-    const auto parsed = google::protobuf::util::JsonStringToMessage(json["job"].dump(), &launch.job);
+    const auto parsed =
+        google::protobuf::util::JsonStringToMessage(json["job"].dump(), &launch.job);
     if (!parsed.ok()) {
       std::cerr << path << ": " << parsed.ToString() << "\n";
       continue;
@@ -122,7 +129,8 @@ std::vector<Launch> ReadLaunches(const std::string& path, const std::string& pro
   return launches;
 }
 
-// One line a job, "" for success. In a process of its own: a crash or a hang of the compiler is a result too.
+// One line a job, "" for success. In a process of its own: a crash or a hang of the compiler is a
+// result too.
 std::vector<std::string> CompileAll(const std::vector<const storage::CompileJob*>& jobs) {
   std::vector<std::string> results;
   while (results.size() < jobs.size()) {
@@ -140,7 +148,8 @@ std::vector<std::string> CompileAll(const std::vector<const storage::CompileJob*
           if (status.ok()) status = Normalize(&spec);
         std::vector<storage::Diagnostic> diagnostics;
         if (status.ok()) status = compiler.Compile(job, &diagnostics).status();
-        std::string line = absl::StrCat(status.ok() ? "" : FirstLine(absl::string_view(status.message())), "\n");
+        std::string line =
+            absl::StrCat(status.ok() ? "" : FirstLine(absl::string_view(status.message())), "\n");
         if (!status.ok() && line == "\n") line = "failed without a message\n";
         if (write(ends[1], line.data(), line.size()) != ssize_t(line.size())) _exit(1);
       }
@@ -159,8 +168,10 @@ std::vector<std::string> CompileAll(const std::vector<const storage::CompileJob*
       rest.remove_prefix(end == absl::string_view::npos ? rest.size() : end + 1);
     }
     if (results.size() < jobs.size() && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-      results.push_back(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? absl::StrCat("the compiler ran for more than ", kSecondsPerCompile, " s")
-                                                                           : absl::StrCat("the compiler crashed (status ", status, ")"));
+      results.push_back(
+          WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM
+              ? absl::StrCat("the compiler ran for more than ", kSecondsPerCompile, " s")
+              : absl::StrCat("the compiler crashed (status ", status, ")"));
   }
   return results;
 }
@@ -169,18 +180,24 @@ void Record(Outcome* outcome, Source source, const std::vector<std::string>& res
   outcome->source = std::min(outcome->source, source);
   for (const std::string& result : results) {
     ++outcome->signatures;
-    if (result.empty()) ++outcome->emitted;
-    else if (outcome->reason.empty()) outcome->reason = result;
+    if (result.empty())
+      ++outcome->emitted;
+    else if (outcome->reason.empty())
+      outcome->reason = result;
   }
 }
 
 storage::ConstantValue GuessConstant(const std::string& name) {
   storage::ConstantValue value;
   const std::string lower = absl::AsciiStrToLower(name);
-  if (absl::StrContains(lower, "dtype")) value.set_dtype("fp32");
-  else if (absl::StartsWith(lower, "has_") || absl::StartsWith(lower, "is_") || absl::StartsWith(lower, "use_") || absl::StrContains(lower, "causal"))
+  if (absl::StrContains(lower, "dtype"))
+    value.set_dtype("fp32");
+  else if (absl::StartsWith(lower, "has_") || absl::StartsWith(lower, "is_") ||
+           absl::StartsWith(lower, "use_") || absl::StrContains(lower, "causal"))
     value.set_boolean(true);
-  else value.set_integer(absl::StrContains(lower, "block") || absl::StrContains(lower, "tile") ? 32 : 16);
+  else
+    value.set_integer(absl::StrContains(lower, "block") || absl::StrContains(lower, "tile") ? 32
+                                                                                            : 16);
   return value;
 }
 
@@ -188,15 +205,18 @@ storage::ConstantValue GuessConstant(const std::string& name) {
 bool LooksLikePointer(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
   if (absl::StrContains(lower, "ptr") || absl::StrContains(lower, "pointer")) return true;
-  static const std::set<std::string> names = {"x", "y", "z", "q", "k", "v", "a", "b", "c", "o", "do", "dq", "dk", "dv", "dx", "dy", "dw", "db", "out", "inp",
-                                              "input", "output", "in", "weight", "bias", "mean", "rstd", "lse", "delta", "grad", "indices", "index"};
+  static const std::set<std::string> names = {
+      "x",  "y",      "z",    "q",    "k",    "v",   "a",     "b",    "c",       "o",     "do",
+      "dq", "dk",     "dv",   "dx",   "dy",   "dw",  "db",    "out",  "inp",     "input", "output",
+      "in", "weight", "bias", "mean", "rstd", "lse", "delta", "grad", "indices", "index"};
   return names.count(lower) > 0;
 }
 
-// What a launch site and the function's own defaults and configurations say. Pointers are taken as *fp32, other run-time
-// values as i32 (fp32 where the default is a float): types are not written at a launch. False: a constant is missing, and
-// `guess` does not ask for one by its name.
-bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* site, bool guess, storage::CompileJob* job, std::string* missing) {
+// What a launch site and the function's own defaults and configurations say. Pointers are taken as
+// *fp32, other run-time values as i32 (fp32 where the default is a float): types are not written at
+// a launch. False: a constant is missing, and `guess` does not ask for one by its name.
+bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* site, bool guess,
+                     storage::CompileJob* job, std::string* missing) {
   for (int i = 0; i < kernel.parameters_size(); ++i) {
     const storage::ParameterDescription& parameter = kernel.parameters(i);
     storage::ParameterSpec* spec = job->add_parameters();
@@ -210,14 +230,16 @@ bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* s
       for (const auto& value : kernel.configs(0).values())
         if (value.name() == parameter.name()) *spec->mutable_constant() = value.value();
     if (spec->kind_case() != storage::ParameterSpec::KIND_NOT_SET) continue;
-    const bool given = site != nullptr && (site->named.count(parameter.name()) || size_t(i) < site->positional);
+    const bool given =
+        site != nullptr && (site->named.count(parameter.name()) || size_t(i) < site->positional);
     if (parameter.is_constexpr()) {
       if (guess && (given || !parameter.has_default())) {
         *spec->mutable_constant() = GuessConstant(parameter.name());
         continue;
       }
       if (given || !parameter.has_default()) {
-        *missing = absl::StrCat("constexpr '", parameter.name(), "' is not written as a constant where it is launched");
+        *missing = absl::StrCat("constexpr '", parameter.name(),
+                                "' is not written as a constant where it is launched");
         return false;
       }
       *spec->mutable_constant() = parameter.default_value();
@@ -225,8 +247,11 @@ bool JobFromCallSite(const storage::KernelDescription& kernel, const CallSite* s
     }
     const bool pointer = LooksLikePointer(parameter.name());
     const std::string lower = absl::AsciiStrToLower(parameter.name());
-    const bool real = parameter.has_default() && parameter.default_value().kind_case() == storage::ConstantValue::kReal;
-    spec->set_type(pointer ? "*fp32" : real || lower == "eps" || lower == "scale" || lower == "alpha" ? "fp32" : "i32");
+    const bool real = parameter.has_default() &&
+                      parameter.default_value().kind_case() == storage::ConstantValue::kReal;
+    spec->set_type(pointer                                                          ? "*fp32"
+                   : real || lower == "eps" || lower == "scale" || lower == "alpha" ? "fp32"
+                                                                                    : "i32");
     if (pointer) spec->set_divisibility(16);
   }
   return true;
@@ -266,7 +291,8 @@ class Harness {
         Outcome& outcome = outcomes_[i];
         if (!outcome.parses) continue;
         if (!description.ok()) {
-          outcome.reason = absl::StrCat("describe: ", FirstLine(absl::string_view(description.status().message())));
+          outcome.reason = absl::StrCat(
+              "describe: ", FirstLine(absl::string_view(description.status().message())));
           continue;
         }
         for (const storage::KernelDescription& kernel : description->kernels())
@@ -274,21 +300,24 @@ class Harness {
             outcome.describes = true;
             if (!descriptions_.count(i)) descriptions_[i] = kernel;
           }
-        if (outcome.function.nested) outcome.describes = true;  // made at run time: its recorded module has it
+        if (outcome.function.nested)
+          outcome.describes = true;  // made at run time: its recorded module has it
         if (!outcome.describes) outcome.reason = "describe: it is not listed";
       }
     }
   }
 
   Outcome* FindOutcome(const Launch& launch, const std::pair<std::string, std::string>& name) {
-    const std::string path = checkout_.Locate(name.first == launch.entry.first ? launch.path : name.first);
+    const std::string path =
+        checkout_.Locate(name.first == launch.entry.first ? launch.path : name.first);
     auto it = by_name_.find({path, name.second});
     return it == by_name_.end() ? nullptr : &outcomes_[it->second];
   }
 
   void CompileRecorded() {
     std::map<std::string, std::vector<const Launch*>> groups;  // by entry
-    for (const Launch& launch : launches_) groups[absl::StrCat(launch.entry.first, ":", launch.entry.second)].push_back(&launch);
+    for (const Launch& launch : launches_)
+      groups[absl::StrCat(launch.entry.first, ":", launch.entry.second)].push_back(&launch);
     // A helper passes if any kernel around it does; its own failures are those of all of them.
     std::map<Outcome*, std::vector<std::string>> callees;
     for (const auto& [name, group] : groups) {
@@ -306,18 +335,25 @@ class Harness {
       Record(entry, Source::kRecorded, results);
       for (size_t i = 0; i < group.size(); ++i)
         for (const auto& function : group[i]->functions)
-          if (Outcome* callee = FindOutcome(*group[i], function); callee != nullptr && callee != entry) callees[callee].push_back(results[i]);
+          if (Outcome* callee = FindOutcome(*group[i], function);
+              callee != nullptr && callee != entry)
+            callees[callee].push_back(results[i]);
     }
     for (auto& [callee, results] : callees) {
       if (callee->signatures > 0) continue;
-      const bool any = std::any_of(results.begin(), results.end(), [](const std::string& r) { return r.empty(); });
-      if (any) Record(callee, Source::kCallee, {""});
-      else Record(callee, Source::kCallee, {"in its callers: " + results[0]});
+      const bool any = std::any_of(results.begin(), results.end(),
+                                   [](const std::string& r) { return r.empty(); });
+      if (any)
+        Record(callee, Source::kCallee, {""});
+      else
+        Record(callee, Source::kCallee, {"in its callers: " + results[0]});
     }
   }
 
-  // A recording may lack what a kernel reads (functions wrapped in tl.constexpr): then the folder's files are the module.
-  void CompleteFromFolder(const Outcome& entry, const std::vector<const storage::CompileJob*>& jobs, std::vector<std::string>* results) {
+  // A recording may lack what a kernel reads (functions wrapped in tl.constexpr): then the folder's
+  // files are the module.
+  void CompleteFromFolder(const Outcome& entry, const std::vector<const storage::CompileJob*>& jobs,
+                          std::vector<std::string>* results) {
     for (size_t i = 0; i < jobs.size(); ++i) {
       if (!absl::StrContains((*results)[i], "is not defined")) continue;
       storage::CompileJob job = *jobs[i];
@@ -327,7 +363,8 @@ class Harness {
   }
 
   const storage::CompileJob* Complete(const Outcome& outcome, storage::CompileJob* job) const {
-    for (const storage::SourceFile& file : checkout_.ModuleOf(outcome.function.path)) *job->add_files() = file;
+    for (const storage::SourceFile& file : checkout_.ModuleOf(outcome.function.path))
+      *job->add_files() = file;
     job->set_kernel(outcome.function.name);
     job->set_target("interpreter");
     return job;
@@ -336,7 +373,9 @@ class Harness {
   void CompileFromCallSites() {
     for (size_t i = 0; i < outcomes_.size(); ++i) {
       Outcome& outcome = outcomes_[i];
-      if (outcome.signatures > 0 || !outcome.parses || !outcome.describes || !descriptions_.count(i) || outcome.function.nested) continue;
+      if (outcome.signatures > 0 || !outcome.parses || !outcome.describes ||
+          !descriptions_.count(i) || outcome.function.nested)
+        continue;
       const std::vector<CallSite> sites = checkout_.CallSites(outcome.function.name);
       std::string missing = "no launch of it is written in this folder";
       for (const CallSite& site : sites) {
@@ -349,7 +388,8 @@ class Harness {
       outcome.reason = "no signature: " + missing;
       if (!guess_) continue;
       storage::CompileJob job;
-      JobFromCallSite(descriptions_[i], sites.empty() ? nullptr : &sites[0], /*guess=*/true, &job, &missing);
+      JobFromCallSite(descriptions_[i], sites.empty() ? nullptr : &sites[0], /*guess=*/true, &job,
+                      &missing);
       outcome.reason.clear();
       Record(&outcome, Source::kGuessed, CompileAll({Complete(outcome, &job)}));
     }
@@ -365,7 +405,8 @@ class Harness {
 };
 
 struct Totals {
-  int functions = 0, parse = 0, describe = 0, launched = 0, launched_pass = 0, derived = 0, derived_pass = 0, guessed = 0, guessed_pass = 0, unlaunched = 0;
+  int functions = 0, parse = 0, describe = 0, launched = 0, launched_pass = 0, derived = 0,
+      derived_pass = 0, guessed = 0, guessed_pass = 0, unlaunched = 0;
   long signatures = 0, emitted = 0;
   void Add(const Outcome& o) {
     ++functions;
@@ -392,7 +433,8 @@ struct Totals {
 
 std::string Share(long part, long whole) {
   char text[64];
-  std::snprintf(text, sizeof text, "%ld of %ld (%.1f %%)", part, whole, whole ? 100.0 * double(part) / double(whole) : 100.0);
+  std::snprintf(text, sizeof text, "%ld of %ld (%.1f %%)", part, whole,
+                whole ? 100.0 * double(part) / double(whole) : 100.0);
   return text;
 }
 
@@ -403,14 +445,18 @@ std::string EscapeCell(const std::string& text) {
 }
 
 // Reasons with how many functions have them, most frequent first; names are cut down to one kind.
-std::vector<std::pair<int, std::pair<std::string, std::vector<std::string>>>> Reasons(const std::vector<const Outcome*>& failures) {
+std::vector<std::pair<int, std::pair<std::string, std::vector<std::string>>>> Reasons(
+    const std::vector<const Outcome*>& failures) {
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const Outcome* o : failures)
-    by_reason[WithoutPlace(o->reason)].push_back(absl::StrCat(o->function.path, ":", o->function.qualified_name,
-                                                              o->signatures > 1 ? absl::StrCat(" (", o->signatures - o->emitted, "/", o->signatures, ")") : ""));
+    by_reason[WithoutPlace(o->reason)].push_back(absl::StrCat(
+        o->function.path, ":", o->function.qualified_name,
+        o->signatures > 1 ? absl::StrCat(" (", o->signatures - o->emitted, "/", o->signatures, ")")
+                          : ""));
   std::vector<std::pair<int, std::pair<std::string, std::vector<std::string>>>> sorted;
   for (auto& [reason, names] : by_reason) sorted.push_back({int(names.size()), {reason, names}});
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   return sorted;
 }
 
@@ -420,7 +466,11 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
   for (const Outcome& o : harness.outcomes()) {
     totals.Add(o);
     if (o.passes()) continue;
-    (o.source <= Source::kCallee ? launched : o.source == Source::kCallSite ? derived : o.source == Source::kGuessed ? guessed : unlaunched).push_back(&o);
+    (o.source <= Source::kCallee     ? launched
+     : o.source == Source::kCallSite ? derived
+     : o.source == Source::kGuessed  ? guessed
+                                     : unlaunched)
+        .push_back(&o);
   }
   for (const auto& [name, o] : harness.generated()) {
     generated.Add(o);
@@ -430,20 +480,31 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
       << "| `@triton.jit` functions in the folder | " << totals.functions << " |\n"
       << "| parse | " << Share(totals.parse, totals.functions) << " |\n"
       << "| described | " << Share(totals.describe, totals.functions) << " |\n"
-      << "| launched by the project's tests: reach tile IR | " << Share(totals.launched_pass, totals.launched) << " |\n"
-      << "| not launched, signature from a call site: reach tile IR | " << Share(totals.derived_pass, totals.derived) << " |\n"
-      << "| not launched, constants made up (no evidence): reach tile IR | " << Share(totals.guessed_pass, totals.guessed) << " |\n"
+      << "| launched by the project's tests: reach tile IR | "
+      << Share(totals.launched_pass, totals.launched) << " |\n"
+      << "| not launched, signature from a call site: reach tile IR | "
+      << Share(totals.derived_pass, totals.derived) << " |\n"
+      << "| not launched, constants made up (no evidence): reach tile IR | "
+      << Share(totals.guessed_pass, totals.guessed) << " |\n"
       << "| not launched, no signature | " << totals.unlaunched << " |\n"
-      << "| all but those that are not launched | " << Share(totals.launched_pass + totals.derived_pass, totals.launched + totals.derived) << " |\n"
-      << "| all functions that reach tile IR | " << Share(totals.launched_pass + totals.derived_pass, totals.functions) << " |\n";
-  if (generated.functions > 0) out << "| kernels that the project generates at run time: reach tile IR | " << Share(generated.launched_pass, generated.functions) << " |\n";
-  out << "| recorded signatures that reach tile IR | " << Share(totals.emitted + generated.emitted, totals.signatures + generated.signatures) << " |\n\n";
+      << "| all but those that are not launched | "
+      << Share(totals.launched_pass + totals.derived_pass, totals.launched + totals.derived)
+      << " |\n"
+      << "| all functions that reach tile IR | "
+      << Share(totals.launched_pass + totals.derived_pass, totals.functions) << " |\n";
+  if (generated.functions > 0)
+    out << "| kernels that the project generates at run time: reach tile IR | "
+        << Share(generated.launched_pass, generated.functions) << " |\n";
+  out << "| recorded signatures that reach tile IR | "
+      << Share(totals.emitted + generated.emitted, totals.signatures + generated.signatures)
+      << " |\n\n";
   auto table = [&](const char* title, const std::vector<const Outcome*>& failures, size_t most) {
     if (failures.empty()) return;
     out << title << "\n\n| functions | reason | which (failing/all signatures) |\n|---|---|---|\n";
     for (const auto& [count, reason] : Reasons(failures)) {
       out << "| " << count << " | " << EscapeCell(reason.first) << " | ";
-      for (size_t i = 0; i < reason.second.size() && i < most; ++i) out << (i ? ", " : "") << "`" << reason.second[i] << "`";
+      for (size_t i = 0; i < reason.second.size() && i < most; ++i)
+        out << (i ? ", " : "") << "`" << reason.second[i] << "`";
       if (reason.second.size() > most) out << ", ...";
       out << " |\n";
     }
@@ -454,8 +515,11 @@ void PrintReport(std::ostream& out, const std::string& project, Harness& harness
   table("Not launched; failing with made-up constants:", guessed, 1000);
   if (unlaunched.empty()) return;
   std::map<std::string, std::string> by_file;
-  for (const Outcome* o : unlaunched) absl::StrAppend(&by_file[o->function.path], by_file[o->function.path].empty() ? "" : ", ", "`", o->function.qualified_name, "`");
-  out << "<details><summary>Not launched by the recorded tests, and no signature: " << unlaunched.size() << " functions</summary>\n\n";
+  for (const Outcome* o : unlaunched)
+    absl::StrAppend(&by_file[o->function.path], by_file[o->function.path].empty() ? "" : ", ", "`",
+                    o->function.qualified_name, "`");
+  out << "<details><summary>Not launched by the recorded tests, and no signature: "
+      << unlaunched.size() << " functions</summary>\n\n";
   for (const auto& [path, names] : by_file) out << "- " << path << ": " << names << "\n";
   out << "\n</details>\n\n";
 }
@@ -471,12 +535,18 @@ int Main(int argc, char** argv) {
       guess = true;
       continue;
     }
-    std::string* value = word == "--project" ? &project : word == "--signatures" ? &signatures : word == "--markdown" ? &markdown : nullptr;
-    if (value == nullptr) folder = word;
-    else if (i + 1 < argc) *value = argv[++i];
+    std::string* value = word == "--project"      ? &project
+                         : word == "--signatures" ? &signatures
+                         : word == "--markdown"   ? &markdown
+                                                  : nullptr;
+    if (value == nullptr)
+      folder = word;
+    else if (i + 1 < argc)
+      *value = argv[++i];
   }
   if (folder.empty()) {
-    std::cerr << "usage: coverage FOLDER [--project NAME] [--signatures FILE] [--guess] [--markdown FILE]\n";
+    std::cerr << "usage: coverage FOLDER [--project NAME] [--signatures FILE] [--guess] "
+                 "[--markdown FILE]\n";
     return 2;
   }
   std::vector<Launch> launches;
