@@ -1,9 +1,11 @@
-// Time of cold compiles in one process: source text to tile IR, and the whole way to an artifact for each target.
+// Time of cold compiles in one process: source text to tile IR, and the whole way to an artifact
+// for each target.
 //   matmul: the library's fused linear kernel                      goal 10 ms to tile IR
 //   flash attention: compile_flash_attention.py, about 150 lines   goal 50 ms to tile IR
 //
 // usage: compile_benchmark [--rounds=N]     from the root of the source tree
-// Each round has a new compiler, so that nothing is kept from the one before; rounds alternate between the jobs. Medians.
+// Each round has a new compiler, so that nothing is kept from the one before; rounds alternate
+// between the jobs. Medians.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -28,16 +30,23 @@ struct Subject {
 std::vector<Subject> Subjects() {
   return {
       {"matmul", "compiler/library/kernels/linear.py", "linear",
-       "x_ptr=*fp16:16,w_ptr=*fp16:16,bias_ptr=*fp16:16,out_ptr=*fp16:16,M=i32:16,N=i32:16,K=i32:16,stride_xm=i32:16,stride_xk=1,"
+       "x_ptr=*fp16:16,w_ptr=*fp16:16,bias_ptr=*fp16:16,out_ptr=*fp16:16,M=i32:16,N=i32:16,K=i32:"
+       "16,stride_xm=i32:16,stride_xk=1,"
        "stride_wk=i32:16,stride_wn=1,stride_bias=1,stride_om=i32:16,stride_on=1",
        "ACTIVATION=gelu,PRECISION=ieee,BLOCK_M=64,BLOCK_N=64,BLOCK_K=32,GROUP_M=8", 10},
       {"flash attention", "tests/bench/compile_flash_attention.py", "flash_attention",
-       "q_ptr=*fp16:16,k_ptr=*fp16:16,v_ptr=*fp16:16,out_ptr=*fp16:16,lse_ptr=*fp32:16,bias_ptr=*fp16:16,alibi_ptr=*fp32:16,"
-       "lengths_ptr=*i32:16,stride_qz=i32:16,stride_qh=i32:16,stride_qm=i32:16,stride_qd=1,stride_kz=i32:16,stride_kh=i32:16,"
-       "stride_kn=i32:16,stride_kd=1,stride_vz=i32:16,stride_vh=i32:16,stride_vn=i32:16,stride_vd=1,stride_oz=i32:16,"
-       "stride_oh=i32:16,stride_om=i32:16,stride_od=1,stride_bz=i32:16,stride_bh=i32:16,stride_bm=i32:16,stride_bn=1,"
+       "q_ptr=*fp16:16,k_ptr=*fp16:16,v_ptr=*fp16:16,out_ptr=*fp16:16,lse_ptr=*fp32:16,bias_ptr=*"
+       "fp16:16,alibi_ptr=*fp32:16,"
+       "lengths_ptr=*i32:16,stride_qz=i32:16,stride_qh=i32:16,stride_qm=i32:16,stride_qd=1,stride_"
+       "kz=i32:16,stride_kh=i32:16,"
+       "stride_kn=i32:16,stride_kd=1,stride_vz=i32:16,stride_vh=i32:16,stride_vn=i32:16,stride_vd="
+       "1,stride_oz=i32:16,"
+       "stride_oh=i32:16,stride_om=i32:16,stride_od=1,stride_bz=i32:16,stride_bh=i32:16,stride_bm="
+       "i32:16,stride_bn=1,"
        "stride_lz=i32:16,stride_lh=i32:16,HQ=i32:16,M=i32:16,N=i32:16,scale=fp32",
-       "GROUP=4,D=64,BLOCK_M=64,BLOCK_N=64,BLOCK_D=64,CAUSAL=True,WINDOW=0,CAP=30.0,HAS_BIAS=True,HAS_ALIBI=True,HAS_LENGTHS=True", 50},
+       "GROUP=4,D=64,BLOCK_M=64,BLOCK_N=64,BLOCK_D=64,CAUSAL=True,WINDOW=0,CAP=30.0,HAS_BIAS=True,"
+       "HAS_ALIBI=True,HAS_LENGTHS=True",
+       50},
   };
 }
 
@@ -56,7 +65,8 @@ absl::Status Measure(const storage::CompileJob& job, Times* times) {
   const auto begin = std::chrono::steady_clock::now();
   compiler::Compiler compiler;
   ASSIGN_OR_RETURN(storage::Artifact artifact, compiler.Compile(job, &diagnostics));
-  times->whole_ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  times->whole_ms.push_back(
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   double to_tile = 0;
   for (const auto& stage : artifact.metadata().stage_times())
     if (stage.stage() == "parse" || stage.stage() == "emit") to_tile += stage.seconds() * 1e3;
@@ -74,23 +84,29 @@ absl::Status Run(int rounds) {
   std::vector<Row> rows;
   for (const Subject& subject : Subjects()) {
     std::ifstream file(subject.path);
-    if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", subject.path, ": run this from the root of the source tree"));
+    if (!file)
+      return absl::NotFoundError(absl::StrCat("cannot read ", subject.path,
+                                              ": run this from the root of the source tree"));
     const std::string source{std::istreambuf_iterator<char>(file), {}};
     for (const char* target : {"interpreter", "cpu"}) {
-      ASSIGN_OR_RETURN(storage::CompileJob job, compiler::MakeJob(source, subject.kernel, subject.signature, subject.constants, target));
+      ASSIGN_OR_RETURN(
+          storage::CompileJob job,
+          compiler::MakeJob(source, subject.kernel, subject.signature, subject.constants, target));
       job.mutable_files(0)->set_path(subject.path);
       rows.push_back({subject, std::move(job), {}});
     }
   }
   for (int round = 0; round < rounds; ++round)
     for (Row& row : rows) RETURN_IF_ERROR(Measure(row.job, &row.times));
-  std::printf("cold compiles, medians of %d rounds\n%-16s %-12s %14s %14s %12s %10s\n", rounds, "kernel", "target", "to tile IR", "goal", "whole", "code");
+  std::printf("cold compiles, medians of %d rounds\n%-16s %-12s %14s %14s %12s %10s\n", rounds,
+              "kernel", "target", "to tile IR", "goal", "whole", "code");
   bool met = true;
   for (const Row& row : rows) {
     const double to_tile = Median(row.times.to_tile_ms);
     met &= to_tile < row.subject.goal_ms;
-    std::printf("%-16s %-12s %11.2f ms %11.0f ms %9.1f ms %6zu KiB  %s\n", row.subject.name.c_str(), row.job.target().c_str(), to_tile,
-                row.subject.goal_ms, Median(row.times.whole_ms), row.times.code_bytes / 1024, to_tile < row.subject.goal_ms ? "met" : "NOT MET");
+    std::printf("%-16s %-12s %11.2f ms %11.0f ms %9.1f ms %6zu KiB  %s\n", row.subject.name.c_str(),
+                row.job.target().c_str(), to_tile, row.subject.goal_ms, Median(row.times.whole_ms),
+                row.times.code_bytes / 1024, to_tile < row.subject.goal_ms ? "met" : "NOT MET");
   }
   return met ? absl::OkStatus() : absl::DeadlineExceededError("a goal was not met");
 }

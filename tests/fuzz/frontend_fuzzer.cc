@@ -1,5 +1,6 @@
-// Any bytes as a module: lexer, parser, description, and each jit function checked and emitted as tile IR with a small
-// fixed signature. What must not happen: a crash, more than 5 seconds or 1 GiB for one input, IR that does not verify.
+// Any bytes as a module: lexer, parser, description, and each jit function checked and emitted as
+// tile IR with a small fixed signature. What must not happen: a crash, more than 5 seconds or 1 GiB
+// for one input, IR that does not verify.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,21 +39,29 @@ mlir::MLIRContext& Context() {
 ParameterSpec SpecFor(const tessera::storage::ParameterDescription& parameter) {
   ParameterSpec spec;
   spec.set_name(parameter.name());
-  if (parameter.has_default()) *spec.mutable_constant() = parameter.default_value();
-  else if (parameter.is_constexpr()) spec.mutable_constant()->set_integer(16);
-  else if (absl::StrContains(parameter.name(), "ptr")) spec.set_type("*fp32");
-  else spec.set_type("i32");
+  if (parameter.has_default())
+    *spec.mutable_constant() = parameter.default_value();
+  else if (parameter.is_constexpr())
+    spec.mutable_constant()->set_integer(16);
+  else if (absl::StrContains(parameter.name(), "ptr"))
+    spec.set_type("*fp32");
+  else
+    spec.set_type("i32");
   return spec;
 }
 
 }  // namespace
 
-extern "C" const char* __asan_default_options() { return "detect_container_overflow=0:detect_leaks=0:quarantine_size_mb=32:allocator_may_return_null=0"; }
+extern "C" const char* __asan_default_options() {
+  return "detect_container_overflow=0:detect_leaks=0:quarantine_size_mb=32:allocator_may_return_"
+         "null=0";
+}
 
 // The limits hold however the fuzzer is started; flags on the command line come later and win.
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   static std::vector<char*> words;
-  static char timeout[] = "-timeout=5", memory[] = "-rss_limit_mb=1024", allocation[] = "-malloc_limit_mb=1024";
+  static char timeout[] = "-timeout=5", memory[] = "-rss_limit_mb=1024",
+              allocation[] = "-malloc_limit_mb=1024";
   words = {(*argv)[0], timeout, memory, allocation};
   words.insert(words.end(), *argv + 1, *argv + *argc);
   *argc = int(words.size());
@@ -65,28 +74,34 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tessera;
   frontend::Diagnostics parse_errors;
   std::vector<frontend::File> files;
-  files.push_back(frontend::Parse(0, "kernel.py", absl::string_view(reinterpret_cast<const char*>(data), size), &parse_errors));
+  files.push_back(frontend::Parse(
+      0, "kernel.py", absl::string_view(reinterpret_cast<const char*>(data), size), &parse_errors));
   frontend::ModuleIndex index(files);
   const storage::ModuleDescription description = frontend::Describe(index);
-  for (const frontend::Diagnostic& diagnostic : parse_errors.all()) frontend::Render(diagnostic, files);
+  for (const frontend::Diagnostic& diagnostic : parse_errors.all())
+    frontend::Render(diagnostic, files);
   if (parse_errors.has_errors()) return 0;
   for (int i = 0; i < description.kernels_size() && i < kKernelsPerInput; ++i) {
     storage::CompileJob job;
     job.set_kernel(description.kernels(i).name());
     job.set_target("interpreter");
-    for (const auto& parameter : description.kernels(i).parameters()) *job.add_parameters() = SpecFor(parameter);
+    for (const auto& parameter : description.kernels(i).parameters())
+      *job.add_parameters() = SpecFor(parameter);
     mlir::MLIRContext& context = Context();
-    mlir::ScopedDiagnosticHandler quiet(&context, [](mlir::Diagnostic&) { return mlir::success(); });
+    mlir::ScopedDiagnosticHandler quiet(&context,
+                                        [](mlir::Diagnostic&) { return mlir::success(); });
     frontend::Diagnostics errors;
     std::vector<storage::EntryParameter> parameters;
-    mlir::OwningOpRef<mlir::ModuleOp> module = frontend::EmitTile(index, job, context, &errors, &parameters);
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        frontend::EmitTile(index, job, context, &errors, &parameters);
     for (const frontend::Diagnostic& diagnostic : errors.all()) frontend::Render(diagnostic, files);
     if (!module && !errors.has_errors()) {
       std::fprintf(stderr, "kernel '%s' was refused without an error\n", job.kernel().c_str());
       std::abort();
     }
     if (module && !errors.has_errors() && mlir::failed(mlir::verify(*module))) {
-      std::fprintf(stderr, "kernel '%s': the emitted tile IR does not verify\n", job.kernel().c_str());
+      std::fprintf(stderr, "kernel '%s': the emitted tile IR does not verify\n",
+                   job.kernel().c_str());
       std::abort();
     }
   }
