@@ -141,6 +141,7 @@ absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::s
       return bad("block shape [", absl::StrJoin(descriptor.block_shape(), ", "), "] must consist of powers of two");
   if (!descriptor.padding().empty() && descriptor.padding() != "zero" && descriptor.padding() != "nan")
     return bad("unknown padding '", descriptor.padding(), "'; accepted are zero and nan");
+  if (tensor.region() == 0) return bad("the base is null");
   argument->items.assign(3, BoundArgument());
   BoundArgument &base = argument->items[0], &extents = argument->items[1], &strides = argument->items[2];
   RETURN_IF_ERROR(BindTensor(tensor, name, session, &base, bound));

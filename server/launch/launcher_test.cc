@@ -259,6 +259,7 @@ TEST_F(LauncherTest, PassesThePartsOfATensorDescriptor) {
   expect(error([](auto* d) { d->mutable_base()->set_dtype("int1"); }), "bools");
   expect(error([](auto* d) { d->mutable_base()->set_shape(0, 100); }), "needs");
   expect(error([](auto* d) { d->set_padding("one"); }), "padding");
+  expect(error([](auto* d) { d->mutable_base()->set_region(0); }), "null");
 }
 
 TEST_F(LauncherTest, RunsNothingOnAnEmptyGrid) {

@@ -230,7 +230,8 @@ Value ParameterReader::ReadDescriptor(const storage::ParameterSpec& spec, const 
   result.block.assign(d.block_shape().begin(), d.block_shape().end());
   if (!element || element->pointer || element->is_bool() || result.block.empty())
     return e_.Error(absl::StrCat("tensor descriptor '", name, "' needs an element type other than bool and a block shape"));
-  if (std::string why = CheckBlockShape(result.block); !why.empty()) return e_.Error(why);
+  if (std::string why = CheckBlockShape(result.block); !why.empty())
+    return e_.Error(absl::StrCat("tensor descriptor '", name, "': ", why));
   if (!e_.HasIrType(element->dtype)) return {};
   result.element = *element;
   auto sub = [&](std::vector<uint32_t> tail) {
