@@ -107,6 +107,16 @@ TEST(Errors, RefuseRecursion) {
   EXPECT_NE(e.error().find("'f' calls itself"), std::string::npos) << e.error();
 }
 
+TEST(Errors, EndARunawayOfCalls) {
+  std::string source = "@triton.jit\ndef f0(a):\n    return a + 1\n";
+  for (int i = 1; i < 40; ++i) {
+    std::string callee = "f" + std::to_string(i - 1);
+    source += "@triton.jit\ndef f" + std::to_string(i) + "(a):\n    return " + callee + "(a) * " + callee + "(a)\n";
+  }
+  Emitted e = Emit(source + "@triton.jit\ndef kernel(x):\n    tl.store(x, f39(tl.load(x)))\n", "x=*fp32");
+  EXPECT_NE(e.error().find("this kernel becomes too large"), std::string::npos) << e.error();
+}
+
 TEST(Errors, NameBothPlacesOfAConflict) {
   Emitted e = Emit("@triton.jit\ndef kernel(x, n):\n    a = 0\n    if n > 1:\n        a = 1.5\n    tl.store(x, a)\n", "x=*fp32 n=i32");
   ASSERT_EQ(e.diagnostics.size(), 3u);

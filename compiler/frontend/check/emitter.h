@@ -35,8 +35,8 @@ namespace tessera::frontend {
 struct EmissionLimits {
   int unrolled_steps = 100'000;  // of all static_range loops together
   int call_depth = 64;
-  int operations = 1'000'000;
-  int statements = 2'000'000;  // visited
+  int operations = 200'000;
+  int statements = 500'000;  // visited
 };
 
 // A name and what it stands for.

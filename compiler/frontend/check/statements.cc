@@ -89,8 +89,8 @@ Flow Emitter::Statements(const Remaining& remaining, bool tail) {
     const Stmt& stmt = *(*rest.list)[rest.next++];
     At at(*this, stmt.range);
     if (++statements_ > limits_.statements || operations() > limits_.operations) {
-      Error(absl::StrCat("this kernel becomes too large: more than ", limits_.operations,
-                         " operations; unroll less (tl.static_range) or use smaller helper functions"));
+      Error(absl::StrCat("this kernel becomes too large: more than ", limits_.operations, " operations or ",
+                         limits_.statements, " statements; unroll less (tl.static_range) or call fewer helper functions"));
       break;
     }
     Flow flow;
@@ -234,9 +234,10 @@ void Emitter::AnnotatedAssign(const Stmt& stmt) {
     Error(target.range, "only a name can be declared tl.constexpr");
     return;
   }
-  if (HasRuntimeParts(value)) {
-    Error(stmt.value->range, absl::StrCat("'", target.text, "' is declared tl.constexpr, but its value is a ",
-                                          Describe(value), " that is only known at run time"));
+  if (HasRuntimeParts(value)) {  // Triton takes it as it is
+    Warning(stmt.value->range, absl::StrCat("'", target.text, "' is declared tl.constexpr, but its value is a ",
+                                            Describe(value), " that is only known at run time"));
+    Bind(target.text, std::move(value), target.range);
     return;
   }
   auto it = names().bound.find(target.text);
