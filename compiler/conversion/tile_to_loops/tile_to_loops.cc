@@ -40,6 +40,7 @@ class TileToLoops : public PassWrapper<TileToLoops, OperationPass<ModuleOp>> {
       getOperation().emitError("no function carries tile.kernel");
       return signalPassFailure();
     }
+    NameGatherSources(kernel);
     AxisInfoAnalysis axis(kernel);
     MaterialisationPlan plan(kernel, axis, target.vector_bits);
     if (print_option_) plan.Print(llvm::outs());
@@ -57,6 +58,16 @@ class TileToLoops : public PassWrapper<TileToLoops, OperationPass<ModuleOp>> {
   }
 
  private:
+  // What is gathered from is kept in memory, and only operations of one result can be.
+  static void NameGatherSources(func::FuncOp kernel) {
+    kernel.walk([](tile::GatherOp gather) {
+      if (!gather.getSource().getDefiningOp<tile::SplitOp>()) return;
+      OpBuilder builder(gather);
+      gather.getSourceMutable().assign(builder.create<tile::HintOp>(gather.getLoc(), gather.getSource().getType(), gather.getSource(),
+                                                                    nullptr, nullptr, nullptr));
+    });
+  }
+
   CodegenTarget target_;
   bool want_plan_ = false;
   TileToLoopsResult* result_ = nullptr;
