@@ -55,13 +55,15 @@ std::string Tail(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PrivateDaemon>> PrivateDaemon::Start(PrivateDaemonOptions options) {
+  // A socket's path is short: where the temporary folder's is too long for one, /tmp holds it.
   std::string pattern = (std::filesystem::temp_directory_path() / "tessera.XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("creating ", pattern));
+  if (pattern.size() + sizeof("/tesserad.sock.fd") > sizeof(sockaddr_un::sun_path))
+    pattern = "/tmp/tessera.XXXXXX";
+  if (mkdtemp(pattern.data()) == nullptr)
+    return absl::ErrnoToStatus(errno, absl::StrCat("creating ", pattern));
   std::unique_ptr<PrivateDaemon> daemon(new PrivateDaemon);
   daemon->folder_ = pattern;
   std::string socket_path = daemon->folder_ + "/tesserad.sock";
-  if (socket_path.size() + 4 >= sizeof(sockaddr_un::sun_path))
-    return absl::InvalidArgumentError(absl::StrCat("the temporary folder's path is too long for a socket: ", socket_path));
   daemon->address_ = "unix:" + socket_path;
   daemon->log_path_ = daemon->folder_ + "/tesserad.log";
   std::string state_dir = options.state_dir;
