@@ -10,7 +10,7 @@ namespace tessera::runtime {
 namespace {
 
 constexpr uint64_t kLongYieldNs =
-    100000;  // the other side needs a few microseconds; a computing thread takes its slice
+    500000;  // the other side needs a few microseconds; a computing thread takes its slice
 constexpr uint64_t kContendedForNs =
     100000000;  // so one launch in a tenth of a second pays for finding out
 std::atomic<uint64_t> contended_until_ns{0};
