@@ -4,7 +4,7 @@
 set -euo pipefail
 work=$(mktemp -d /tmp/tessera_unprivileged.XXXXXX); chmod 755 "$work"
 mkdir "$work/bin" "$work/data"
-cp -L client/cli/tessera server/tesserad "$work/bin/"; cp -L tests/integration/kernels/fused.py "$work/data/"
+cp -L client/cli/tessera server/tesserad tests/integration/bad_input_test "$work/bin/"; mkdir -p "$work/tests/integration/kernels"; cp -L tests/integration/kernels/fused.py "$work/tests/integration/kernels/"; cp -L tests/integration/kernels/fused.py "$work/data/"
 python3 - "$work/data" <<'P'
 import struct, sys
 def npy(path, data):
@@ -46,11 +46,16 @@ P
 start same 12001 12000
 as 12001 12000 $(launch "$work/same/tesserad.sock") || fail "same user"
 check
+bad_input() { # socket: every bad input gets its error, and the daemon goes on serving
+  (cd "$work" && as 12001 12000 env -u TEST_SRCDIR -u XML_OUTPUT_FILE -u TEST_TOTAL_SHARDS TESSERA_TEST_ADDRESS="unix:$1" bin/bad_input_test)
+}
+bad_input "$work/same/tesserad.sock" || fail "bad input, same user"
 if [ "$(id -u)" = 0 ]; then
   start group 12002 12000 --socket-mode=0660
   chmod 755 "$work/group"
   as 12001 12000 $(launch "$work/group/tesserad.sock") || fail "another user of the socket's group"
   check
+  bad_input "$work/group/tesserad.sock" || fail "bad input, another user of the socket's group"
   if as 12003 12003 $(launch "$work/group/tesserad.sock") 2>/dev/null; then fail "a user outside the group must be refused"; fi
   as 12001 12000 $(launch "$work/group/tesserad.sock") || fail "still serving"
 fi

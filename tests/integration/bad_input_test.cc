@@ -146,7 +146,7 @@ TEST_F(BadInputTest, WrongArgumentsAreNamed) {
 }
 
 TEST_F(BadInputTest, ForeignAndReleasedRegionsAreRefused) {
-  auto other = Client::Connect(daemon_->address());
+  auto other = Client::Connect(address_);
   ASSERT_TRUE(other.ok()) << other.status();
   auto theirs = (*other)->Allocate(4096);
   ASSERT_TRUE(theirs.ok()) << theirs.status();

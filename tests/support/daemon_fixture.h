@@ -32,10 +32,15 @@ inline std::string ReadText(const std::string& path) {
 
 class DaemonFixture : public ::testing::Test {
  protected:
-  // Starts (again) on `state_dir`; empty: a fresh one.
+  // Starts (again) on `state_dir`; empty: a fresh one. Where TESSERA_TEST_ADDRESS names a running daemon (of another
+  // user, say), that one is used.
   void StartDaemon(const std::string& state_dir = "", std::vector<std::string> flags = {}) {
     client_.reset();
     daemon_.reset();
+    if (const char* address = std::getenv("TESSERA_TEST_ADDRESS")) {
+      address_ = address;
+      return Connect();
+    }
     PrivateDaemonOptions options;
     options.binary = Runfile("server/tesserad");
     options.state_dir = state_dir;
@@ -43,7 +48,11 @@ class DaemonFixture : public ::testing::Test {
     auto daemon = PrivateDaemon::Start(options);
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
-    auto client = Client::Connect(daemon_->address(), "test");
+    address_ = daemon_->address();
+    Connect();
+  }
+  void Connect() {
+    auto client = Client::Connect(address_, "test");
     ASSERT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
   }
@@ -73,7 +82,8 @@ class DaemonFixture : public ::testing::Test {
     return status;
   }
 
-  std::unique_ptr<PrivateDaemon> daemon_;
+  std::string address_;
+  std::unique_ptr<PrivateDaemon> daemon_;  // null where TESSERA_TEST_ADDRESS is set
   std::unique_ptr<Client> client_;
 };
 
