@@ -204,7 +204,12 @@ Value KernelEmitter::LaneOp(Operation* op, ArrayRef<Value> operands, int64_t cou
     if (auto convert = dyn_cast<tile::FpToFpOp>(op))
       if (convert.getRounding() == tile::Rounding::RTZ) rounding = FloatRounding::kTowardZero;
     if (from == element) return operands[0];
-    return untyped(ConvertFloat(builder_, loc_, typed(operands[0], from), element, rounding));
+    Value converted = untyped(ConvertFloat(builder_, loc_, typed(operands[0], from), element, rounding));
+    if (!from.isF16() || !element.isF32()) return converted;
+    // Without the fence LLVM moves comparisons, maxima and minima back to half vectors, which x86-64 without
+    // AVX512-FP16 splits into scalar code (LLVM 19; its maximum even loses NaN there).
+    return builder_.create<LLVM::CallIntrinsicOp>(loc_, type, builder_.getStringAttr("llvm.arithmetic.fence"), ValueRange{converted})
+        .getResult(0);
   }
   if (auto convert = dyn_cast<tile::FpToIntOp>(op))
     return ConvertFloatToInt(builder_, loc_, typed(operands[0], from), element, convert.getIsUnsigned());

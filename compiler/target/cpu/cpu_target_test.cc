@@ -237,6 +237,37 @@ TEST(CpuTarget, RoundsSmallFloatsAfterEachOperation) {
   }
 }
 
+TEST(CpuTarget, ComparesHalvesAsVectorsAndKeepsNan) {
+  std::string body = Load("a", "p0", {256}, "f16") + Load("b", "p1", {256}, "f16") + R"(
+%gt = arith.cmpf ogt, %a, %b : tensor<256xf16>
+%c = arith.select %gt, %a, %b : tensor<256xi1>, tensor<256xf16>
+%d = arith.maximumf %a, %b : tensor<256xf16>
+%m = tile.reduce(%d) axis 0 : (tensor<256xf16>) -> f16 {
+^bb0(%x: f16, %y: f16):
+  %0 = arith.maximumf %x, %y : f16
+  tile.yield %0 : f16
+}
+%ms = tile.splat %m : f16 -> tensor<256xf16>
+)" + Store("c", "p2", {256}, "f16") + Store("ms", "p3", {256}, "f16");
+  std::vector<uint16_t> a = RandomBits<uint16_t>(256, 0xbbff, 1), b = RandomBits<uint16_t>(256, 0xbbff, 2);
+  std::string text = Kernel({"f16", "f16", "f16", "f16"}, body);
+  ExpectSameAsInterpreter(text, {AsBytes(a), AsBytes(b), Bytes(512), Bytes(512)});
+  for (int at : {0, 17, 100, 255}) {
+    std::vector<uint16_t> with_nan = a;
+    with_nan[at] = 0x7e00;
+    uint16_t got = As<uint16_t>(RunOnCpu(text, {AsBytes(with_nan), AsBytes(b), Bytes(512), Bytes(512)})[3])[0];
+    EXPECT_GT(got & 0x7fff, 0x7c00) << at;
+  }
+#if defined(__x86_64__)
+  // No lane is compared on its own.
+  CpuTargetOptions options;
+  options.emit = {"asm"};
+  auto kernel = JitKernel::Compile(text, options);
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ((*kernel)->object().stages.at("asm").find("ucomiss"), std::string::npos);
+#endif
+}
+
 TEST(CpuTarget, DividesIntegersWithoutTraps) {
   std::vector<int32_t> a = RandomInts(64, -1000000000, 1000000000), b = RandomInts(64, -50, 50, 2);
   for (int i = 0; i < 64; ++i)
