@@ -43,7 +43,8 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 
 ChildProcess::~ChildProcess() { Kill(); }
 
-absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>& command, absl::string_view fd_flag,
+absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>& command,
+                                                 absl::string_view fd_flag,
                                                  uint64_t address_space_bytes) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -57,6 +58,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], kChildFd);
+  posix_spawn_file_actions_addclosefrom_np(&actions, kChildFd + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, defaults;
@@ -65,9 +67,11 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   for (int signal : {SIGTERM, SIGINT, SIGPIPE, SIGHUP}) sigaddset(&defaults, signal);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  // A process group of its own: Ctrl-C on a terminal reaches the daemon only, which drains before it ends us.
+  // A process group of its own: Ctrl-C on a terminal reaches the daemon only, which drains before
+  // it ends us.
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 
   std::vector<std::string> words = command;
   words.push_back(absl::StrCat(fd_flag, kChildFd));
@@ -113,7 +117,8 @@ void ChildProcess::Kill() {
 
 void WatchParent(int fd) {
   std::thread([fd] {
-    // No events asked for: poll returns on hang-up alone, and leaves the data to the process's own reader.
+    // No events asked for: poll returns on hang-up alone, and leaves the data to the process's own
+    // reader.
     pollfd watched{fd, 0, 0};
     while (true) {
       int ready = poll(&watched, 1, -1);

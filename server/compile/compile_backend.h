@@ -20,16 +20,18 @@ struct BackendWorker {
 
 class CompileBackend {
  public:
-  // An error status carries the source's diagnostics as its detail. Errors that a retry may cure: UNAVAILABLE,
-  // INTERNAL (the worker died). DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED: a limit, named with its stage.
+  // An error status carries the source's diagnostics as its detail. Errors that a retry may cure:
+  // UNAVAILABLE, INTERNAL (the worker died). DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED: a limit, named
+  // with its stage.
   using Callback = std::function<void(absl::StatusOr<worker::WorkerResponse>)>;
 
   virtual ~CompileBackend() = default;
-  // Start gets ready for requests ahead of the first. After Stop everything is answered (UNAVAILABLE) and nothing
-  // more is done.
+  // Start gets ready for requests ahead of the first. After Stop everything is answered
+  // (UNAVAILABLE) and nothing more is done.
   virtual void Start() {}
   virtual void Stop() {}
-  // Queues a request; `id` is chosen by the backend. `done` runs exactly once, on a thread of the backend.
+  // Queues a request; `id` is chosen by the backend. `done` runs exactly once, on a thread of the
+  // backend.
   virtual void Run(worker::WorkerRequest request, Callback done) = 0;
   virtual std::vector<BackendWorker> Workers() const = 0;
 };

@@ -55,15 +55,18 @@ absl::Status ValidateArtifact(const storage::Artifact& artifact, const storage::
   if (metadata.kernel() != job.kernel())
     return absl::DataLossError(absl::StrCat("the artifact is of kernel '", metadata.kernel(), "'"));
   if (metadata.target() != job.target())
-    return absl::DataLossError(absl::StrCat("the artifact is for target '", metadata.target(), "'"));
+    return absl::DataLossError(
+        absl::StrCat("the artifact is for target '", metadata.target(), "'"));
   for (const storage::EntryParameter& parameter : metadata.parameters())
     if (parameter.source_index() >= static_cast<uint32_t>(job.parameters_size()))
-      return absl::DataLossError(absl::StrCat("the artifact's parameter '", parameter.name(), "' has no source"));
+      return absl::DataLossError(
+          absl::StrCat("the artifact's parameter '", parameter.name(), "' has no source"));
   return absl::OkStatus();
 }
 
-CompileService::CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
-                               Metrics* metrics, std::string compiler_build, absl::Duration remember_failures)
+CompileService::CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool,
+                               Timer* timer, Metrics* metrics, std::string compiler_build,
+                               absl::Duration remember_failures)
     : store_(store),
       backend_(backend),
       pool_(pool),
@@ -72,8 +75,8 @@ CompileService::CompileService(cache::CacheStore* store, CompileBackend* backend
       remember_failures_(remember_failures),
       flights_(timer, "compiling") {}
 
-void CompileService::GetOrCompile(const storage::CompileJob& job, absl::string_view closure, absl::Duration timeout,
-                                  Callback done) {
+void CompileService::GetOrCompile(const storage::CompileJob& job, absl::string_view closure,
+                                  absl::Duration timeout, Callback done) {
   cache::CompileKey key = cache::MakeCompileKey(job, closure, compiler_build_);
   if (absl::Status remembered = RememberedFailure(key.hash); !remembered.ok()) {
     metrics_->compile_failed->Increment();
@@ -96,7 +99,8 @@ void CompileService::GetOrCompile(const storage::CompileJob& job, absl::string_v
   if (lead) pool_->Run([this, key, job] { Lead(key, job, 0); });
 }
 
-void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJob& job, int attempt) {
+void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJob& job,
+                          int attempt) {
   absl::StatusOr<cache::Lookup<storage::ArtifactRecord>> found = store_->FindArtifact(key);
   if (found.ok() && found->found()) {
     absl::Status valid = ValidateArtifact(found->record.artifact(), job);
@@ -104,26 +108,31 @@ void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJo
       metrics_->compile_hit->Increment();
       CompiledArtifact hit;
       hit.key = key;
-      hit.artifact = std::make_shared<const storage::Artifact>(std::move(*found->record.mutable_artifact()));
+      hit.artifact =
+          std::make_shared<const storage::Artifact>(std::move(*found->record.mutable_artifact()));
       flights_.Finish(key.hash, hit);
       return;
     }
-    spdlog::warn("artifact {} of kernel {} is not usable, compiling it again: {}", key.hex(), job.kernel(),
-                 std::string(valid.message()));
+    spdlog::warn("artifact {} of kernel {} is not usable, compiling it again: {}", key.hex(),
+                 job.kernel(), std::string(valid.message()));
   } else if (!found.ok()) {
-    spdlog::warn("reading artifact {} of kernel {}: {}", key.hex(), job.kernel(), found.status().ToString());
+    spdlog::warn("reading artifact {} of kernel {}: {}", key.hex(), job.kernel(),
+                 found.status().ToString());
   }
   Compile(key, job, attempt);
 }
 
-void CompileService::Compile(const cache::CompileKey& key, const storage::CompileJob& job, int attempt) {
+void CompileService::Compile(const cache::CompileKey& key, const storage::CompileJob& job,
+                             int attempt) {
   worker::WorkerRequest request;
   *request.mutable_compile() = job;
   Clock::time_point start = Clock::now();
-  backend_->Run(std::move(request), [this, key, job, attempt, start](absl::StatusOr<worker::WorkerResponse> response) {
+  backend_->Run(std::move(request), [this, key, job, attempt,
+                                     start](absl::StatusOr<worker::WorkerResponse> response) {
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (response.ok()) {
-      pool_->Run([this, key, job, seconds, response = std::make_shared<worker::WorkerResponse>(*std::move(response))] {
+      pool_->Run([this, key, job, seconds,
+                  response = std::make_shared<worker::WorkerResponse>(*std::move(response))] {
         Keep(key, job, std::move(*response), seconds);
       });
     } else if (attempt == 0 && ReasonOf(response.status()) == "COMPILER_DIED") {
@@ -157,7 +166,8 @@ void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJo
     spdlog::warn("storing artifact {} of kernel {}: {}", key.hex(), job.kernel(), put.ToString());
   CompiledArtifact compiled;
   compiled.key = key;
-  compiled.artifact = std::make_shared<const storage::Artifact>(std::move(*response.mutable_artifact()));
+  compiled.artifact =
+      std::make_shared<const storage::Artifact>(std::move(*response.mutable_artifact()));
   compiled.outcome = CompileOutcome::kCompiled;
   compiled.compile_seconds = seconds;
   spdlog::info("compiled {} for {} in {:.1f} ms", job.kernel(), job.target(), seconds * 1e3);
@@ -190,18 +200,20 @@ void CompileService::CompileUncached(const storage::CompileJob& job, Callback do
   worker::WorkerRequest request;
   *request.mutable_compile() = job;
   Clock::time_point start = Clock::now();
-  backend_->Run(std::move(request), [this, done, start](absl::StatusOr<worker::WorkerResponse> response) {
-    if (!response.ok()) {
-      done(response.status());
-      return;
-    }
-    compiles_.fetch_add(1, std::memory_order_relaxed);
-    CompiledArtifact compiled;
-    compiled.artifact = std::make_shared<const storage::Artifact>(std::move(*response->mutable_artifact()));
-    compiled.outcome = CompileOutcome::kCompiled;
-    compiled.compile_seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    done(std::move(compiled));
-  });
+  backend_->Run(
+      std::move(request), [this, done, start](absl::StatusOr<worker::WorkerResponse> response) {
+        if (!response.ok()) {
+          done(response.status());
+          return;
+        }
+        compiles_.fetch_add(1, std::memory_order_relaxed);
+        CompiledArtifact compiled;
+        compiled.artifact =
+            std::make_shared<const storage::Artifact>(std::move(*response->mutable_artifact()));
+        compiled.outcome = CompileOutcome::kCompiled;
+        compiled.compile_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+        done(std::move(compiled));
+      });
 }
 
 }  // namespace tessera::server

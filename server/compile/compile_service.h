@@ -1,7 +1,8 @@
 // Compiled artifacts by what they are made of: from the store, or compiled once for all who ask.
 //
-// A success is stored, durably, before anybody hears of it. A failure that a retry would repeat is remembered for a
-// while, so that a broken kernel in a loop costs one compile. Thread-safe; nothing blocks the caller.
+// A success is stored, durably, before anybody hears of it. A failure that a retry would repeat is
+// remembered for a while, so that a broken kernel in a loop costs one compile. Thread-safe; nothing
+// blocks the caller.
 #ifndef TESSERA_SERVER_COMPILE_COMPILE_SERVICE_H_
 #define TESSERA_SERVER_COMPILE_COMPILE_SERVICE_H_
 
@@ -41,11 +42,12 @@ class CompileService {
   using Callback = std::function<void(absl::StatusOr<CompiledArtifact>)>;
 
   // All must outlive this object, and `backend` must have answered everything before it goes.
-  CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer, Metrics* metrics,
-                 std::string compiler_build, absl::Duration remember_failures);
+  CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
+                 Metrics* metrics, std::string compiler_build, absl::Duration remember_failures);
 
   // `closure` is KernelDescription.closure. `timeout` bounds this caller's wait, not the compile.
-  void GetOrCompile(const storage::CompileJob& job, absl::string_view closure, absl::Duration timeout, Callback done);
+  void GetOrCompile(const storage::CompileJob& job, absl::string_view closure,
+                    absl::Duration timeout, Callback done);
 
   // Compiles without the cache, for stage texts (`job.emit`).
   void CompileUncached(const storage::CompileJob& job, Callback done);
@@ -61,8 +63,8 @@ class CompileService {
 
   void Lead(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
   void Compile(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
-  void Keep(const cache::CompileKey& key, const storage::CompileJob& job, worker::WorkerResponse response,
-            double seconds);
+  void Keep(const cache::CompileKey& key, const storage::CompileJob& job,
+            worker::WorkerResponse response, double seconds);
   void Fail(const cache::CompileKey& key, const absl::Status& status);
   absl::Status RememberedFailure(const std::string& hash);
 

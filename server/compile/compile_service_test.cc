@@ -25,13 +25,17 @@ storage::CompileJob Job(const std::string& kernel = "add_kernel") {
 class CompileServiceTest : public ::testing::Test {
  protected:
   std::unique_ptr<CompileService> Make(absl::Duration remember = absl::Hours(1)) {
-    return std::make_unique<CompileService>(store_.get(), &backend_, &pool_, &timer_, &metrics_, "build-1", remember);
+    return std::make_unique<CompileService>(store_.get(), &backend_, &pool_, &timer_, &metrics_,
+                                            "build-1", remember);
   }
-  std::future<absl::StatusOr<CompiledArtifact>> Ask(CompileService* service, absl::Duration timeout = absl::InfiniteDuration(),
-                                                    const std::string& closure = "closure") {
+  std::future<absl::StatusOr<CompiledArtifact>> Ask(
+      CompileService* service, absl::Duration timeout = absl::InfiniteDuration(),
+      const std::string& closure = "closure") {
     auto answer = std::make_shared<std::promise<absl::StatusOr<CompiledArtifact>>>();
     service->GetOrCompile(Job(), closure, timeout,
-                          [answer](absl::StatusOr<CompiledArtifact> result) { answer->set_value(std::move(result)); });
+                          [answer](absl::StatusOr<CompiledArtifact> result) {
+                            answer->set_value(std::move(result));
+                          });
     return answer->get_future();
   }
 
@@ -55,7 +59,8 @@ TEST_F(CompileServiceTest, CompilesOnceAndServesTheRestFromTheStore) {
 TEST_F(CompileServiceTest, TellsVariantsAndEditedSourcesApart) {
   auto service = Make();
   EXPECT_EQ(Ask(service.get()).get()->outcome, CompileOutcome::kCompiled);
-  EXPECT_EQ(Ask(service.get(), absl::InfiniteDuration(), "edited closure").get()->outcome, CompileOutcome::kCompiled);
+  EXPECT_EQ(Ask(service.get(), absl::InfiniteDuration(), "edited closure").get()->outcome,
+            CompileOutcome::kCompiled);
 }
 
 TEST_F(CompileServiceTest, LetsConcurrentRequestsShareOneCompile) {
@@ -106,9 +111,11 @@ TEST_F(CompileServiceTest, TriesOnceMoreWhenTheCompilerDied) {
   backend_.failures = {died};
   EXPECT_EQ(Ask(service.get()).get()->outcome, CompileOutcome::kCompiled);
   backend_.failures = {died, died};
-  EXPECT_EQ(Ask(service.get(), absl::InfiniteDuration(), "crasher").get().status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Ask(service.get(), absl::InfiniteDuration(), "crasher").get().status().code(),
+            absl::StatusCode::kInternal);
   size_t jobs = backend_.jobs().size();
-  EXPECT_EQ(Ask(service.get(), absl::InfiniteDuration(), "crasher").get().status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Ask(service.get(), absl::InfiniteDuration(), "crasher").get().status().code(),
+            absl::StatusCode::kInternal);
   EXPECT_EQ(backend_.jobs().size(), jobs);
 }
 
@@ -125,20 +132,24 @@ TEST_F(CompileServiceTest, RebuildsAStoredArtifactThatIsNotUsable) {
 
 class ModuleTableTest : public CompileServiceTest {
  protected:
-  std::unique_ptr<ModuleTable> MakeTable(const std::string& build = "build-1", uint64_t limit = 1000) {
+  std::unique_ptr<ModuleTable> MakeTable(const std::string& build = "build-1",
+                                         uint64_t limit = 1000) {
     return std::make_unique<ModuleTable>(store_.get(), &backend_, &pool_, &timer_, build, limit);
   }
-  absl::StatusOr<std::shared_ptr<const Module>> Register(ModuleTable* table, const std::string& text) {
+  absl::StatusOr<std::shared_ptr<const Module>> Register(ModuleTable* table,
+                                                         const std::string& text) {
     storage::SourceFile file;
     file.set_path("add.py");
     file.set_text(text);
     auto answer = std::make_shared<std::promise<absl::StatusOr<std::shared_ptr<const Module>>>>();
-    table->Register({file}, absl::InfiniteDuration(), [answer](auto module) { answer->set_value(std::move(module)); });
+    table->Register({file}, absl::InfiniteDuration(),
+                    [answer](auto module) { answer->set_value(std::move(module)); });
     return answer->get_future().get();
   }
   absl::StatusOr<std::shared_ptr<const Module>> Load(ModuleTable* table, const std::string& id) {
     auto answer = std::make_shared<std::promise<absl::StatusOr<std::shared_ptr<const Module>>>>();
-    table->Load(id, absl::InfiniteDuration(), [answer](auto module) { answer->set_value(std::move(module)); });
+    table->Load(id, absl::InfiniteDuration(),
+                [answer](auto module) { answer->set_value(std::move(module)); });
     return answer->get_future().get();
   }
 };
@@ -170,7 +181,8 @@ TEST_F(ModuleTableTest, RefusesWhatDoesNotParseIsUnknownOrTooLarge) {
   auto table = MakeTable();
   EXPECT_EQ(Register(table.get(), "???").status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Load(table.get(), "0123").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(Register(table.get(), std::string(2000, 'x')).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Register(table.get(), std::string(2000, 'x')).status().code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace

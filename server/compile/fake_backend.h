@@ -90,7 +90,8 @@ class FakeBackend : public CompileBackend {
   }
 
   // The base, extents and strides but for the last.
-  static void AddDescriptor(const storage::ParameterSpec& spec, int index, storage::KernelMetadata* metadata) {
+  static void AddDescriptor(const storage::ParameterSpec& spec, int index,
+                            storage::KernelMetadata* metadata) {
     auto add = [&](const std::string& type, std::vector<uint32_t> path) {
       storage::EntryParameter* parameter = metadata->add_parameters();
       parameter->set_name(spec.name());

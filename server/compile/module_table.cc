@@ -20,8 +20,8 @@ const storage::KernelDescription* Module::FindKernel(absl::string_view name) con
   return nullptr;
 }
 
-ModuleTable::ModuleTable(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
-                         std::string compiler_build, uint64_t max_source_bytes)
+ModuleTable::ModuleTable(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool,
+                         Timer* timer, std::string compiler_build, uint64_t max_source_bytes)
     : store_(store),
       backend_(backend),
       pool_(pool),
@@ -35,9 +35,11 @@ std::shared_ptr<const Module> ModuleTable::FindLoaded(absl::string_view id) cons
   return found == modules_.end() ? nullptr : found->second;
 }
 
-void ModuleTable::Register(std::vector<storage::SourceFile> files, absl::Duration timeout, Callback done) {
+void ModuleTable::Register(std::vector<storage::SourceFile> files, absl::Duration timeout,
+                           Callback done) {
   if (files.empty()) {
-    done(Error(absl::StatusCode::kInvalidArgument, "MODULE_EMPTY", "a module needs at least one file"));
+    done(Error(absl::StatusCode::kInvalidArgument, "MODULE_EMPTY",
+               "a module needs at least one file"));
     return;
   }
   auto record = std::make_shared<storage::ModuleRecord>();
@@ -49,7 +51,8 @@ void ModuleTable::Register(std::vector<storage::SourceFile> files, absl::Duratio
   }
   if (bytes > max_source_bytes_) {
     done(Error(absl::StatusCode::kResourceExhausted, "MODULE_TOO_LARGE",
-               absl::StrCat("the module holds ", bytes, " bytes of source; the limit is ", max_source_bytes_)));
+               absl::StrCat("the module holds ", bytes, " bytes of source; the limit is ",
+                            max_source_bytes_)));
     return;
   }
   std::string id = cache::ModuleId(*record);
@@ -73,7 +76,8 @@ void ModuleTable::Load(const std::string& id, absl::Duration timeout, Callback d
 }
 
 absl::Status ModuleTable::ForEachStored(
-    const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit) const {
+    const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit)
+    const {
   absl::StatusOr<std::vector<std::string>> ids = store_->ListModules();
   if (!ids.ok()) return ids.status();
   for (const std::string& id : *ids) {
@@ -105,16 +109,19 @@ void ModuleTable::LoadBlocking(const std::string& flight, const std::string& id,
     flights_.Finish(flight, found.status());
     return;
   }
-  flights_.Finish(flight, Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN",
-                            absl::StrCat("module ", id, " is not registered here; register its source again")));
+  flights_.Finish(
+      flight,
+      Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN",
+            absl::StrCat("module ", id, " is not registered here; register its source again")));
 }
 
-void ModuleTable::Describe(const std::string& flight, const std::string& id, storage::ModuleRecord record,
-                           int attempt) {
+void ModuleTable::Describe(const std::string& flight, const std::string& id,
+                           storage::ModuleRecord record, int attempt) {
   worker::WorkerRequest request;
   *request.mutable_describe()->mutable_files() = record.files();
   auto shared = std::make_shared<storage::ModuleRecord>(std::move(record));
-  backend_->Run(std::move(request), [this, flight, id, shared, attempt](absl::StatusOr<worker::WorkerResponse> response) {
+  backend_->Run(std::move(request), [this, flight, id, shared,
+                                     attempt](absl::StatusOr<worker::WorkerResponse> response) {
     if (!response.ok()) {
       // Once more if the worker died: it may have been killed from outside.
       std::optional<api::ErrorDetail> detail = DetailOf(response.status());
@@ -142,7 +149,8 @@ void ModuleTable::Describe(const std::string& flight, const std::string& id, sto
 void ModuleTable::Publish(const std::string& flight, std::shared_ptr<const Module> module) {
   {
     absl::MutexLock lock(&mutex_);
-    // A loaded module costs its source; what goes from here is read from the store again when somebody wants it.
+    // A loaded module costs its source; what goes from here is read from the store again when
+    // somebody wants it.
     if (modules_.size() >= kMaxLoadedModules) modules_.erase(modules_.begin());
     modules_[module->id] = module;
   }

@@ -35,8 +35,8 @@ class ModuleTable {
   ModuleTable(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
               std::string compiler_build, uint64_t max_source_bytes);
 
-  // Parses and stores `files`; the same files again are a lookup. INVALID_ARGUMENT with diagnostics when they do not
-  // parse. `done` runs on any thread, the caller's included.
+  // Parses and stores `files`; the same files again are a lookup. INVALID_ARGUMENT with diagnostics
+  // when they do not parse. `done` runs on any thread, the caller's included.
   void Register(std::vector<storage::SourceFile> files, absl::Duration timeout, Callback done);
 
   // The module if it is in memory, else null. Does not block.
@@ -46,13 +46,16 @@ class ModuleTable {
 
   // All modules of the store. Blocks.
   absl::Status ForEachStored(
-      const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit) const;
+      const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit)
+      const;
 
  private:
-  // `flight` names the piece of work that callers share: registering and loading are two, for a load that finds
-  // nothing must not fail a registration.
-  void LoadBlocking(const std::string& flight, const std::string& id, const storage::ModuleRecord* files);
-  void Describe(const std::string& flight, const std::string& id, storage::ModuleRecord record, int attempt);
+  // `flight` names the piece of work that callers share: registering and loading are two, for a
+  // load that finds nothing must not fail a registration.
+  void LoadBlocking(const std::string& flight, const std::string& id,
+                    const storage::ModuleRecord* files);
+  void Describe(const std::string& flight, const std::string& id, storage::ModuleRecord record,
+                int attempt);
   void Publish(const std::string& flight, std::shared_ptr<const Module> module);
 
   cache::CacheStore* const store_;

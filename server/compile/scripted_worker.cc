@@ -1,6 +1,7 @@
 // A compiler worker for worker_pool_test: does what the kernel's name says.
-//   "ok": answers an artifact. "bad": a diagnostic. "die": crashes. "hang": never answers. "garbage": an answer that does
-//   not parse. "big": an absurd length. "die_once:PATH": crashes unless PATH exists, and creates it.
+//   "ok": answers an artifact. "bad": a diagnostic. "die": crashes. "hang": never answers.
+//   "garbage": an answer that does not parse. "big": an absurd length. "die_once:PATH": crashes
+//   unless PATH exists, and creates it.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -24,7 +24,8 @@ constexpr uint32_t kMaxFrameBytes = 1u << 30;
 std::string JobName(const worker::WorkerRequest& request) {
   if (request.has_compile())
     return absl::StrCat("kernel ", request.compile().kernel(), " for ", request.compile().target());
-  return absl::StrCat("module ", request.describe().files_size() > 0 ? request.describe().files(0).path() : "");
+  return absl::StrCat(
+      "module ", request.describe().files_size() > 0 ? request.describe().files(0).path() : "");
 }
 
 const char* StageName(const worker::WorkerRequest& request) {
@@ -36,10 +37,11 @@ enum class Io { kDone, kClosed, kReset, kTimeout, kStopped };
 
 }  // namespace
 
-// Reads or writes `size` bytes before `deadline`; wakes up now and then to see whether the pool stops.
+// Reads or writes `size` bytes before `deadline`; wakes up now and then to see whether the pool
+// stops.
 template <typename Step>
-static Io Transfer(int fd, short event, size_t size, Clock::time_point deadline, const std::function<bool()>& stopped,
-                   Step step) {
+static Io Transfer(int fd, short event, size_t size, Clock::time_point deadline,
+                   const std::function<bool()>& stopped, Step step) {
   size_t done = 0;
   while (done < size) {
     ssize_t moved = step(done, size - done);
@@ -52,7 +54,8 @@ static Io Transfer(int fd, short event, size_t size, Clock::time_point deadline,
     if (errno == ECONNRESET || errno == EPIPE) return Io::kReset;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return Io::kClosed;
     if (stopped()) return Io::kStopped;
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return Io::kTimeout;
     pollfd ready{fd, event, 0};
     poll(&ready, 1, static_cast<int>(std::min<int64_t>(left + 1, 200)));
@@ -73,7 +76,8 @@ void WorkerPool::Start() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (started_ || stopping_) return;
   started_ = true;
-  for (std::unique_ptr<Slot>& slot : slots_) slot->thread = std::thread([this, s = slot.get()] { Loop(s); });
+  for (std::unique_ptr<Slot>& slot : slots_)
+    slot->thread = std::thread([this, s = slot.get()] { Loop(s); });
 }
 
 void WorkerPool::Stop() {
@@ -132,7 +136,8 @@ bool WorkerPool::EnsureRunning(Slot* slot, absl::Status* failure) {
     std::lock_guard<std::mutex> lock(mutex_);
     ++slot->shown.restarts;
   }
-  absl::StatusOr<ChildProcess> child = ChildProcess::Start(options_.command, "--worker-fd=", options_.memory_bytes);
+  absl::StatusOr<ChildProcess> child =
+      ChildProcess::Start(options_.command, "--worker-fd=", options_.memory_bytes);
   if (!child.ok()) {
     *failure = child.status();
     Show(slot, "stopped");
@@ -151,8 +156,10 @@ void WorkerPool::Loop(Slot* slot) {
     Job job;
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      // A worker that dies while idle is replaced within a second, so that no job pays for its start.
-      bool woken = wake_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_ || !jobs_.empty(); });
+      // A worker that dies while idle is replaced within a second, so that no job pays for its
+      // start.
+      bool woken = wake_.wait_for(lock, std::chrono::seconds(1),
+                                  [this] { return stopping_ || !jobs_.empty(); });
       if (stopping_) return;
       if (!woken) {
         lock.unlock();
@@ -167,7 +174,8 @@ void WorkerPool::Loop(Slot* slot) {
   }
 }
 
-absl::StatusOr<worker::WorkerResponse> WorkerPool::Execute(Slot* slot, const worker::WorkerRequest& request) {
+absl::StatusOr<worker::WorkerResponse> WorkerPool::Execute(Slot* slot,
+                                                           const worker::WorkerRequest& request) {
   absl::Status failure;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (!EnsureRunning(slot, &failure))
@@ -191,12 +199,14 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Execute(Slot* slot, const wor
       return response;
     }
     if (response->code() == 0) return response;
-    return SourceError(static_cast<absl::StatusCode>(response->code()), response->message(), response->diagnostics());
+    return SourceError(static_cast<absl::StatusCode>(response->code()), response->message(),
+                       response->diagnostics());
   }
   return absl::UnavailableError("compiler workers end as soon as they start");
 }
 
-absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const worker::WorkerRequest& request,
+absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot,
+                                                            const worker::WorkerRequest& request,
                                                             bool* request_untouched) {
   std::string frame(4, '\0');
   request.AppendToString(&frame);
@@ -209,8 +219,9 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const wo
   };
   int fd = slot->child.fd();
   auto read_into = [&](char* buffer, size_t size) {
-    return Transfer(fd, POLLIN, size, deadline, stopped,
-                    [&](size_t done, size_t left) { return recv(fd, buffer + done, left, MSG_DONTWAIT); });
+    return Transfer(fd, POLLIN, size, deadline, stopped, [&](size_t done, size_t left) {
+      return recv(fd, buffer + done, left, MSG_DONTWAIT);
+    });
   };
   Io io = Transfer(fd, POLLOUT, frame.size(), deadline, stopped, [&](size_t done, size_t left) {
     return send(fd, frame.data() + done, left, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -219,11 +230,13 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const wo
   if (io == Io::kDone) io = read_into(reinterpret_cast<char*>(&length), 4);
   if (io == Io::kDone) {
     if (length > kMaxFrameBytes)
-      return absl::InternalError(absl::StrCat("the compiler worker answered ", length, " bytes for ", JobName(request)));
+      return absl::InternalError(
+          absl::StrCat("the compiler worker answered ", length, " bytes for ", JobName(request)));
     std::string body(length, '\0');
     io = read_into(body.data(), length);
     if (io == Io::kDone && !response.ParseFromString(body))
-      return absl::InternalError(absl::StrCat("the compiler worker's answer for ", JobName(request), " does not parse"));
+      return absl::InternalError(
+          absl::StrCat("the compiler worker's answer for ", JobName(request), " does not parse"));
   }
   switch (io) {
     case Io::kDone:
@@ -231,11 +244,13 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const wo
     case Io::kStopped:
       return absl::UnavailableError("the daemon is stopping");
     case Io::kTimeout:
-      spdlog::warn("{} exceeded the compile limit; its worker (pid {}) was ended", JobName(request), slot->child.pid());
-      return Error(absl::StatusCode::kDeadlineExceeded, "COMPILE_TIMEOUT",
-                   absl::StrCat(JobName(request), ": stage '", StageName(request), "' exceeded the limit of ",
-                                absl::FormatDuration(options_.job_limit)),
-                   {{"stage", StageName(request)}});
+      spdlog::warn("{} exceeded the compile limit; its worker (pid {}) was ended", JobName(request),
+                   slot->child.pid());
+      return Error(
+          absl::StatusCode::kDeadlineExceeded, "COMPILE_TIMEOUT",
+          absl::StrCat(JobName(request), ": stage '", StageName(request),
+                       "' exceeded the limit of ", absl::FormatDuration(options_.job_limit)),
+          {{"stage", StageName(request)}});
     case Io::kReset:
       *request_untouched = true;
       break;
@@ -247,8 +262,8 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot, const wo
   for (int i = 0; i < 50 && !slot->child.Ended(&how); ++i) poll(nullptr, 0, 2);
   spdlog::error("a compiler worker ended ({}) at {}", how, JobName(request));
   return Error(absl::StatusCode::kInternal, "COMPILER_DIED",
-               absl::StrCat("the compiler ended (", how, ") in stage '", StageName(request), "' of ", JobName(request),
-                            "; other work is unaffected"),
+               absl::StrCat("the compiler ended (", how, ") in stage '", StageName(request),
+                            "' of ", JobName(request), "; other work is unaffected"),
                {{"stage", StageName(request)}});
 }
 

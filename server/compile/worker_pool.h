@@ -1,8 +1,8 @@
 // Compiler workers: child processes that compile one job at a time, under limits.
 //
-// A job that outlives its deadline or a worker that dies costs that job alone: the worker is replaced and the next job
-// runs. Every job is answered exactly once. Workers start in the background, at Start or
-// with the first job; nothing waits for them.
+// A job that outlives its deadline or a worker that dies costs that job alone: the worker is
+// replaced and the next job runs. Every job is answered exactly once. Workers start in the
+// background, at Start or with the first job; nothing waits for them.
 #ifndef TESSERA_SERVER_COMPILE_WORKER_POOL_H_
 #define TESSERA_SERVER_COMPILE_WORKER_POOL_H_
 
@@ -47,7 +47,7 @@ class WorkerPool : public CompileBackend {
   };
   struct Slot {
     std::thread thread;
-    ChildProcess child;  // of the slot's thread alone
+    ChildProcess child;   // of the slot's thread alone
     BackendWorker shown;  // guarded by mutex_
   };
 

@@ -27,12 +27,15 @@ WorkerPoolOptions Options(absl::Duration limit = absl::Seconds(30)) {
   return options;
 }
 
-std::future<absl::StatusOr<worker::WorkerResponse>> Compile(WorkerPool* pool, const std::string& kernel) {
+std::future<absl::StatusOr<worker::WorkerResponse>> Compile(WorkerPool* pool,
+                                                            const std::string& kernel) {
   auto answer = std::make_shared<std::promise<absl::StatusOr<worker::WorkerResponse>>>();
   worker::WorkerRequest request;
   request.mutable_compile()->set_kernel(kernel);
   request.mutable_compile()->set_target("cpu");
-  pool->Run(std::move(request), [answer](absl::StatusOr<worker::WorkerResponse> r) { answer->set_value(std::move(r)); });
+  pool->Run(std::move(request), [answer](absl::StatusOr<worker::WorkerResponse> r) {
+    answer->set_value(std::move(r));
+  });
   return answer->get_future();
 }
 

@@ -84,7 +84,8 @@ TEST(SingleFlight, LetsOneCallersDeadlinePassAndKeepsTheOthers) {
   Latch late;
   absl::StatusCode code = absl::StatusCode::kOk;
   int result = 0, late_calls = 0;
-  flights.Join("k", absl::InfiniteDuration(), [&](const absl::StatusOr<int>& r, bool) { result = *r; });
+  flights.Join("k", absl::InfiniteDuration(),
+               [&](const absl::StatusOr<int>& r, bool) { result = *r; });
   flights.Join("k", absl::Milliseconds(1), [&](const absl::StatusOr<int>& r, bool) {
     ++late_calls;
     code = r.status().code();

@@ -1,7 +1,7 @@
 // Many callers of one key share one piece of work; each waits with a deadline of its own.
 //
-// Thread-safe. Callbacks run exactly once: on the thread that finishes the work, or on the timer's when the caller's
-// deadline passes first (DEADLINE_EXCEEDED; the work goes on for the others).
+// Thread-safe. Callbacks run exactly once: on the thread that finishes the work, or on the timer's
+// when the caller's deadline passes first (DEADLINE_EXCEEDED; the work goes on for the others).
 #ifndef TESSERA_SERVER_CONCURRENCY_SINGLE_FLIGHT_H_
 #define TESSERA_SERVER_CONCURRENCY_SINGLE_FLIGHT_H_
 

@@ -1,4 +1,5 @@
-// Calls functions later, on one thread, by the monotonic clock: a wall clock that jumps changes nothing.
+// Calls functions later, on one thread, by the monotonic clock: a wall clock that jumps changes
+// nothing.
 //
 // Thread-safe. Functions must be short and must not block.
 #ifndef TESSERA_SERVER_CONCURRENCY_TIMER_H_

@@ -21,13 +21,16 @@ namespace tessera::server {
 namespace {
 
 absl::Status At(absl::string_view path, const YAML::Mark& mark, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ":", mark.line + 1, ":", mark.column + 1, ": ", what));
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ":", mark.line + 1, ":", mark.column + 1, ": ", what));
 }
 
 absl::Status UnknownSetting(absl::string_view name) {
   std::string known;
-  for (const Setting& setting : Settings()) absl::StrAppend(&known, known.empty() ? "" : ", ", setting.name);
-  return absl::InvalidArgumentError(absl::StrCat("there is no setting '", name, "'; there are: ", known));
+  for (const Setting& setting : Settings())
+    absl::StrAppend(&known, known.empty() ? "" : ", ", setting.name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no setting '", name, "'; there are: ", known));
 }
 
 absl::Status ApplyFile(const std::string& path, Config* config) {
@@ -52,13 +55,16 @@ absl::Status ApplyFlag(absl::string_view argument, Config* config) {
     return absl::InvalidArgumentError(absl::StrCat("'", argument, "' is no flag; see --help"));
   size_t equals = flag.find('=');
   if (equals == absl::string_view::npos)
-    return absl::InvalidArgumentError(absl::StrCat("flag ", argument, " has no value: ", argument, "=VALUE"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("flag ", argument, " has no value: ", argument, "=VALUE"));
   std::string name = absl::StrReplaceAll(flag.substr(0, equals), {{"-", "_"}});
   if (name == "config") return absl::OkStatus();  // read before
   const Setting* setting = FindSetting(name);
   if (setting == nullptr) return UnknownSetting(name);
   absl::Status read = setting->read(flag.substr(equals + 1), config);
-  if (!read.ok()) return absl::InvalidArgumentError(absl::StrCat("flag --", flag.substr(0, equals), ": ", read.message()));
+  if (!read.ok())
+    return absl::InvalidArgumentError(
+        absl::StrCat("flag --", flag.substr(0, equals), ": ", read.message()));
   return absl::OkStatus();
 }
 
@@ -85,14 +91,16 @@ absl::Status FillPlaces(const Environment& environment, Config* config) {
       std::optional<std::string> runtime = environment("XDG_RUNTIME_DIR");
       if (!runtime || runtime->empty())
         return absl::InvalidArgumentError(
-            "/run/tessera cannot be used and XDG_RUNTIME_DIR is not set; say where to listen: --listen=unix:/path");
+            "/run/tessera cannot be used and XDG_RUNTIME_DIR is not set; say where to listen: "
+            "--listen=unix:/path");
       directory = *runtime + "/tessera";
     }
     config->listen = absl::StrCat("unix:", directory, "/tesserad.sock");
   }
   if (!absl::StartsWith(config->listen, "unix:/"))
     return absl::InvalidArgumentError(
-        absl::StrCat("listen: '", config->listen, "' is not accepted; unix:/absolute/path is (TCP is tcp_listen)"));
+        absl::StrCat("listen: '", config->listen,
+                     "' is not accepted; unix:/absolute/path is (TCP is tcp_listen)"));
   if (config->state_dir.empty()) {
     config->state_dir = "/var/lib/tessera";
     if (!Usable(config->state_dir))
@@ -133,20 +141,23 @@ absl::Status ApplyYaml(absl::string_view text, absl::string_view path, Config* c
     std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "";
     const Setting* setting = FindSetting(name);
     if (setting == nullptr) return At(path, entry.first.Mark(), UnknownSetting(name).message());
-    if (!entry.second.IsScalar()) return At(path, entry.second.Mark(), absl::StrCat(name, " wants one value"));
+    if (!entry.second.IsScalar())
+      return At(path, entry.second.Mark(), absl::StrCat(name, " wants one value"));
     absl::Status read = setting->read(entry.second.Scalar(), config);
     if (!read.ok()) return At(path, entry.second.Mark(), absl::StrCat(name, ": ", read.message()));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Config> LoadConfig(const std::vector<std::string>& arguments, const Environment& environment) {
+absl::StatusOr<Config> LoadConfig(const std::vector<std::string>& arguments,
+                                  const Environment& environment) {
   Config config;
   std::string file = Or(environment("TESSERA_CONFIG"), "");
   for (absl::string_view argument : arguments)
     if (absl::ConsumePrefix(&argument, "--config=")) file = std::string(argument);
   if (!file.empty()) RETURN_IF_ERROR(ApplyFile(file, &config));
-  if (std::optional<std::string> listen = environment("TESSERA_LISTEN"); listen && !listen->empty()) {
+  if (std::optional<std::string> listen = environment("TESSERA_LISTEN");
+      listen && !listen->empty()) {
     // The client's variable names plain paths too.
     config.listen = absl::StartsWith(*listen, "/") ? "unix:" + *listen : *listen;
   }

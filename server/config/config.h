@@ -1,4 +1,5 @@
-// The daemon's settings: defaults, then the configuration file, then the environment, then flags; the last word wins.
+// The daemon's settings: defaults, then the configuration file, then the environment, then flags;
+// the last word wins.
 //
 // What each one means is said once, in settings.cc.
 #ifndef TESSERA_SERVER_CONFIG_CONFIG_H_
@@ -59,12 +60,14 @@ struct Config {
   std::string socket_path() const;
 };
 
-// Reads a variable of the environment; nullptr in the result means unset. A parameter, so that tests have their own.
+// Reads a variable of the environment; nullptr in the result means unset. A parameter, so that
+// tests have their own.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 Environment ProcessEnvironment();
 
 // INVALID_ARGUMENT names the flag, variable, or file with line and column, and what is accepted.
-absl::StatusOr<Config> LoadConfig(const std::vector<std::string>& arguments, const Environment& environment);
+absl::StatusOr<Config> LoadConfig(const std::vector<std::string>& arguments,
+                                  const Environment& environment);
 
 // Settings of a YAML text over `config`. `path` is for messages.
 absl::Status ApplyYaml(absl::string_view text, absl::string_view path, Config* config);

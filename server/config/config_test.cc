@@ -22,15 +22,19 @@ Environment Variables(std::map<std::string, std::string> values) {
 
 std::string WriteFile(const std::string& text) {
   const char* folder = std::getenv("TEST_TMPDIR");
-  std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/tesserad_config_test.yaml";
+  std::string path =
+      std::string(folder != nullptr ? folder : "/tmp") + "/tesserad_config_test.yaml";
   std::ofstream(path) << text;
   return path;
 }
 
 TEST(Config, LetsFlagsWinOverEnvironmentOverFile) {
-  std::string file = WriteFile("listen: unix:/file/a.sock\nstate_dir: /file/state\nmax_sessions: 7\n");
-  std::map<std::string, std::string> environment = {{"TESSERA_CONFIG", file}, {"TESSERA_STATE_DIR", "/env/state"}};
-  absl::StatusOr<Config> config = LoadConfig({"--listen=unix:/flag/a.sock"}, Variables(environment));
+  std::string file =
+      WriteFile("listen: unix:/file/a.sock\nstate_dir: /file/state\nmax_sessions: 7\n");
+  std::map<std::string, std::string> environment = {{"TESSERA_CONFIG", file},
+                                                    {"TESSERA_STATE_DIR", "/env/state"}};
+  absl::StatusOr<Config> config =
+      LoadConfig({"--listen=unix:/flag/a.sock"}, Variables(environment));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->socket_path(), "/flag/a.sock");
   EXPECT_EQ(config->state_dir, "/env/state");
@@ -39,7 +43,8 @@ TEST(Config, LetsFlagsWinOverEnvironmentOverFile) {
 
 TEST(Config, ReadsUnits) {
   Config config;
-  ASSERT_TRUE(ApplyYaml("worker_memory_bytes: 512MiB\ncompile_limit: 1500ms\ndrain_limit: 3\nsocket_mode: \"0600\"\n"
+  ASSERT_TRUE(ApplyYaml("worker_memory_bytes: 512MiB\ncompile_limit: 1500ms\ndrain_limit: "
+                        "3\nsocket_mode: \"0600\"\n"
                         "posix_shm: off\n",
                         "f", &config)
                   .ok());
@@ -78,11 +83,13 @@ TEST(Config, SaysWhereAMistakeIs) {
 TEST(Config, SampleFileSaysEverythingAndChangesNothing) {
   Config config;
   ASSERT_TRUE(ApplyYaml(SampleConfig(), "sample", &config).ok());
-  for (const Setting& setting : Settings()) EXPECT_EQ(setting.print(config), setting.print(Config())) << setting.name;
+  for (const Setting& setting : Settings())
+    EXPECT_EQ(setting.print(config), setting.print(Config())) << setting.name;
   std::ifstream file("deploy/tesserad.yaml");
   std::stringstream text;
   text << file.rdbuf();
-  EXPECT_EQ(text.str(), SampleConfig()) << "write it again: tesserad --print-config > deploy/tesserad.yaml";
+  EXPECT_EQ(text.str(), SampleConfig())
+      << "write it again: tesserad --print-config > deploy/tesserad.yaml";
 }
 
 }  // namespace

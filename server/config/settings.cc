@@ -46,7 +46,8 @@ Setting Count(const char* name, uint64_t Config::*field, uint64_t most, const ch
   return {name, manual,
           [field, most](absl::string_view text, Config* config) {
             uint64_t value = 0;
-            if (!absl::SimpleAtoi(text, &value) || value > most) return Bad(text, absl::StrCat("a number from 0 to ", most, " is"));
+            if (!absl::SimpleAtoi(text, &value) || value > most)
+              return Bad(text, absl::StrCat("a number from 0 to ", most, " is"));
             config->*field = value;
             return absl::OkStatus();
           },
@@ -59,7 +60,8 @@ Setting Mode(const char* name, uint64_t Config::*field, const char* manual) {
             std::string digits(text);
             char* end = nullptr;
             unsigned long value = std::strtoul(digits.c_str(), &end, 8);
-            if (digits.empty() || *end != '\0' || value > 0777) return Bad(text, "octal digits as in 0660 are");
+            if (digits.empty() || *end != '\0' || value > 0777)
+              return Bad(text, "octal digits as in 0660 are");
             config->*field = value;
             return absl::OkStatus();
           },
@@ -71,7 +73,8 @@ Setting Bytes(const char* name, uint64_t Config::*field, const char* manual) {
           [field](absl::string_view text, Config* config) {
             absl::string_view number = text;
             uint64_t unit = 1;
-            const std::pair<const char*, int> units[] = {{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+            const std::pair<const char*, int> units[] = {
+                {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
             for (const auto& [suffix, shift] : units)
               if (absl::EndsWith(number, suffix)) {
                 unit = uint64_t{1} << shift;
@@ -79,7 +82,8 @@ Setting Bytes(const char* name, uint64_t Config::*field, const char* manual) {
                 break;
               }
             uint64_t value = 0;
-            if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(number), &value) || value > (uint64_t{1} << 62) / unit)
+            if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(number), &value) ||
+                value > (uint64_t{1} << 62) / unit)
               return Bad(text, "bytes are, as in 4096, 512MiB or 8GiB");
             config->*field = value * unit;
             return absl::OkStatus();
@@ -111,54 +115,78 @@ Setting Time(const char* name, absl::Duration Config::*field, const char* manual
 std::vector<Setting> MakeSettings() {
   std::vector<Setting> settings = {
       Text("listen", &Config::listen,
-           "The Unix socket for gRPC, as unix:/absolute/path. The descriptor socket lies beside it (.fd is appended).\n"
-           "Empty: /run/tessera/tesserad.sock if /run/tessera can be used, else $XDG_RUNTIME_DIR/tessera/tesserad.sock.\n"
+           "The Unix socket for gRPC, as unix:/absolute/path. The descriptor socket lies beside it "
+           "(.fd is appended).\n"
+           "Empty: /run/tessera/tesserad.sock if /run/tessera can be used, else "
+           "$XDG_RUNTIME_DIR/tessera/tesserad.sock.\n"
            "Environment: TESSERA_LISTEN."),
       Text("tcp_listen", &Config::tcp_listen,
-           "A TCP address for gRPC too, as host:port, or off. It is not encrypted and anybody who reaches it may launch."),
+           "A TCP address for gRPC too, as host:port, or off. It is not encrypted and anybody who "
+           "reaches it may launch."),
       Text("state_dir", &Config::state_dir,
            "Where the cache and tunings are kept. One daemon at a time uses it.\n"
-           "Empty: /var/lib/tessera if it can be used, else $XDG_CACHE_HOME/tessera. Environment: TESSERA_STATE_DIR."),
+           "Empty: /var/lib/tessera if it can be used, else $XDG_CACHE_HOME/tessera. Environment: "
+           "TESSERA_STATE_DIR."),
       Text("socket_group", &Config::socket_group,
-           "The group (name or number) whose members may connect, by the mode below. Empty: the daemon's own."),
+           "The group (name or number) whose members may connect, by the mode below. Empty: the "
+           "daemon's own."),
       Mode("socket_mode", &Config::socket_mode, "Mode of both socket files, octal."),
       Text("metrics", &Config::metrics,
-           "Where Prometheus finds the metrics (path /metrics), as host:port, or off. A port that is taken is a warning."),
-      Text("log_level", &Config::log_level, "What is logged on stderr: trace, debug, info, warn, error, off."),
-      Bytes("max_message_bytes", &Config::max_message_bytes, "The largest gRPC message accepted, bytes."),
-      Text("default_device", &Config::default_device, "The device of requests that name none: cpu:0 or interpreter."),
+           "Where Prometheus finds the metrics (path /metrics), as host:port, or off. A port that "
+           "is taken is a warning."),
+      Text("log_level", &Config::log_level,
+           "What is logged on stderr: trace, debug, info, warn, error, off."),
+      Bytes("max_message_bytes", &Config::max_message_bytes,
+            "The largest gRPC message accepted, bytes."),
+      Text("default_device", &Config::default_device,
+           "The device of requests that name none: cpu:0 or interpreter."),
       Time("kernel_limit", &Config::kernel_limit,
-           "A launch that runs longer costs its executor process the life; it and all in flight fail. Seconds."),
+           "A launch that runs longer costs its executor process the life; it and all in flight "
+           "fail. Seconds."),
       Time("launch_spin", &Config::launch_spin,
-           "How long a unary launch keeps its thread to see a short kernel end without a wake-up. 0s: never."),
+           "How long a unary launch keeps its thread to see a short kernel end without a wake-up. "
+           "0s: never."),
       Count("cpu_threads", &Config::cpu_threads, 4096, "Threads of the CPU device. 0: one a core."),
       Count("max_variants", &Config::max_variants, 1000000,
-            "Compiled kernels loaded on devices at once; beyond it those unused longest are unloaded."),
-      Count("workers", &Config::workers, 256, "Compiler processes. 0: half the cores, at least 1, at most 8."),
+            "Compiled kernels loaded on devices at once; beyond it those unused longest are "
+            "unloaded."),
+      Count("workers", &Config::workers, 256,
+            "Compiler processes. 0: half the cores, at least 1, at most 8."),
       Bytes("worker_memory_bytes", &Config::worker_memory_bytes,
-            "Address space of a compiler process, bytes; a compile that needs more fails. 0: no limit."),
+            "Address space of a compiler process, bytes; a compile that needs more fails. 0: no "
+            "limit."),
       Time("compile_limit", &Config::compile_limit,
-           "A compile that takes longer is ended with DEADLINE_EXCEEDED, and its worker replaced. Seconds."),
+           "A compile that takes longer is ended with DEADLINE_EXCEEDED, and its worker replaced. "
+           "Seconds."),
       Time("remember_failures", &Config::remember_failures,
            "How long a kernel that does not compile is refused without trying again. Seconds."),
-      Bytes("max_source_bytes", &Config::max_source_bytes, "The largest module accepted, bytes of source text."),
-      Bytes("memory_cache_bytes", &Config::memory_cache_bytes, "Cache entries kept in memory before the disk, bytes."),
+      Bytes("max_source_bytes", &Config::max_source_bytes,
+            "The largest module accepted, bytes of source text."),
+      Bytes("memory_cache_bytes", &Config::memory_cache_bytes,
+            "Cache entries kept in memory before the disk, bytes."),
       Count("max_sessions", &Config::max_sessions, 1000000, "Client sessions at once."),
       Count("session_regions", &Config::session_regions, 1000000, "Memory regions of a session."),
-      Bytes("session_bytes", &Config::session_bytes, "Bytes of all regions of a session. 0: no limit."),
+      Bytes("session_bytes", &Config::session_bytes,
+            "Bytes of all regions of a session. 0: no limit."),
       Count("session_launches", &Config::session_launches, 1000000,
             "Launches of a session in flight; more are refused with RESOURCE_EXHAUSTED."),
       Time("session_lease", &Config::session_lease,
-           "A session without a descriptor socket ends when it is not used or renewed for so long. Seconds."),
+           "A session without a descriptor socket ends when it is not used or renewed for so long. "
+           "Seconds."),
       Flag("posix_shm", &Config::posix_shm,
-           "Accept POSIX shm by name. It cannot be sealed: a client that truncates it fails its launches in flight."),
-      Flag("memory_over_tcp", &Config::memory_over_tcp, "Let clients that come over TCP import and allocate memory."),
+           "Accept POSIX shm by name. It cannot be sealed: a client that truncates it fails its "
+           "launches in flight."),
+      Flag("memory_over_tcp", &Config::memory_over_tcp,
+           "Let clients that come over TCP import and allocate memory."),
       Text("warmup_manifest", &Config::warmup_manifest,
-           "A manifest (YAML) of kernels to compile at start. Health says SERVING when they are done. Empty: none."),
-      Bytes("tuning_scratch_bytes", &Config::tuning_scratch_bytes,
-            "Memory for copies of a launch's buffers while its configurations are measured, bytes."),
+           "A manifest (YAML) of kernels to compile at start. Health says SERVING when they are "
+           "done. Empty: none."),
+      Bytes(
+          "tuning_scratch_bytes", &Config::tuning_scratch_bytes,
+          "Memory for copies of a launch's buffers while its configurations are measured, bytes."),
       Time("drain_limit", &Config::drain_limit,
-           "After SIGTERM, how long launches in flight may still run before the daemon ends. Seconds."),
+           "After SIGTERM, how long launches in flight may still run before the daemon ends. "
+           "Seconds."),
   };
   return settings;
 }
@@ -178,12 +206,14 @@ const Setting* FindSetting(absl::string_view name) {
 
 std::string SampleConfig() {
   std::string text =
-      "# Settings of tesserad, all at their defaults. Point TESSERA_CONFIG or --config at a file like this one.\n"
+      "# Settings of tesserad, all at their defaults. Point TESSERA_CONFIG or --config at a file "
+      "like this one.\n"
       "# Flags (--state-dir=...) win over the environment, the environment over this file.\n";
   Config defaults;
   for (const Setting& setting : Settings()) {
     absl::StrAppend(&text, "\n");
-    for (absl::string_view line : absl::StrSplit(setting.manual, '\n')) absl::StrAppend(&text, "# ", line, "\n");
+    for (absl::string_view line : absl::StrSplit(setting.manual, '\n'))
+      absl::StrAppend(&text, "# ", line, "\n");
     absl::StrAppend(&text, setting.name, ": ", setting.print(defaults), "\n");
   }
   return text;
@@ -196,8 +226,10 @@ std::string HelpText() {
       "  --print-config    print a file with all settings at their defaults\n\nSettings:\n";
   Config defaults;
   for (const Setting& setting : Settings()) {
-    absl::StrAppend(&text, "  --", absl::StrReplaceAll(setting.name, {{"_", "-"}}), "=", setting.print(defaults), "\n");
-    for (absl::string_view line : absl::StrSplit(setting.manual, '\n')) absl::StrAppend(&text, "      ", line, "\n");
+    absl::StrAppend(&text, "  --", absl::StrReplaceAll(setting.name, {{"_", "-"}}), "=",
+                    setting.print(defaults), "\n");
+    for (absl::string_view line : absl::StrSplit(setting.manual, '\n'))
+      absl::StrAppend(&text, "      ", line, "\n");
   }
   return text;
 }

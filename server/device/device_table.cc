@@ -15,7 +15,8 @@ absl::StatusOr<runtime::ExecutorClient*> Device::Start() {
   absl::StatusOr<std::unique_ptr<runtime::ExecutorClient>> started = starter_();
   if (!started.ok()) {
     spdlog::error("starting the executor of {}: {}", name(), started.status().ToString());
-    return absl::UnavailableError(absl::StrCat("the executor of ", name(), " does not start: ", started.status().message()));
+    return absl::UnavailableError(
+        absl::StrCat("the executor of ", name(), " does not start: ", started.status().message()));
   }
   owned_ = *std::move(started);
   executor_.store(owned_.get(), std::memory_order_release);
@@ -35,7 +36,8 @@ absl::StatusOr<Device*> DeviceTable::Find(absl::string_view name) const {
     if (absl::StrCat(name, ":0") == device->name()) return device.get();
   }
   std::string known;
-  for (const std::unique_ptr<Device>& device : devices_) absl::StrAppend(&known, known.empty() ? "" : ", ", device->name());
+  for (const std::unique_ptr<Device>& device : devices_)
+    absl::StrAppend(&known, known.empty() ? "" : ", ", device->name());
   return Error(absl::StatusCode::kInvalidArgument, "DEVICE_UNKNOWN",
                absl::StrCat("device '", name, "' is not here; this daemon has: ", known),
                {{"device", std::string(name)}});

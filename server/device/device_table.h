@@ -37,7 +37,8 @@ class Device {
 
   // The executor if it has been started, else null. Does not block.
   runtime::ExecutorClient* started() const { return executor_.load(std::memory_order_acquire); }
-  // Starts the executor if it is not; blocks until it answers. A failed start is tried again by the next caller.
+  // Starts the executor if it is not; blocks until it answers. A failed start is tried again by the
+  // next caller.
   absl::StatusOr<runtime::ExecutorClient*> Start();
 
  private:

@@ -1,4 +1,5 @@
-// An executor for tests: remembers what it was told, finishes launches at once or when the test says.
+// An executor for tests: remembers what it was told, finishes launches at once or when the test
+// says.
 #ifndef TESSERA_SERVER_DEVICE_FAKE_EXECUTOR_H_
 #define TESSERA_SERVER_DEVICE_FAKE_EXECUTOR_H_
 
@@ -20,12 +21,12 @@ struct FakeExecutorLog {
     std::vector<runtime::LaunchParam> params;
   };
   std::mutex mutex;
-  std::map<uint64_t, uint64_t> regions;  // id -> size
+  std::map<uint64_t, uint64_t> regions;     // id -> size
   std::map<uint64_t, std::string> kernels;  // id -> kernel name
   std::vector<SubmittedLaunch> launches;
   std::vector<runtime::ExecutorClient::DoneCallback> held;
-  bool hold = false;            // keep launches in `held`
-  absl::Status launch_status;   // what launches end with
+  bool hold = false;                                      // keep launches in `held`
+  absl::Status launch_status;                             // what launches end with
   std::function<double(uint64_t kernel)> kernel_seconds;  // default: 1e-6
 };
 

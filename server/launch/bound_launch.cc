@@ -19,35 +19,40 @@ constexpr int kMaxTupleDepth = 8;
 constexpr int kMaxDescriptorRank = 5;
 
 absl::Status BadArgument(absl::string_view name, absl::string_view what) {
-  return Error(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", absl::StrCat("argument '", name, "': ", what),
-               {{"argument", std::string(name)}});
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
+               absl::StrCat("argument '", name, "': ", what), {{"argument", std::string(name)}});
 }
 
-absl::Status BadTensor(absl::StatusCode code, absl::string_view reason, absl::string_view name, absl::string_view what) {
-  return Error(code, reason, absl::StrCat("tensor '", name, "': ", what), {{"tensor", std::string(name)}});
+absl::Status BadTensor(absl::StatusCode code, absl::string_view reason, absl::string_view name,
+                       absl::string_view what) {
+  return Error(code, reason, absl::StrCat("tensor '", name, "': ", what),
+               {{"tensor", std::string(name)}});
 }
 
 std::string ShapeText(const api::TensorRef& tensor, DType dtype) {
   std::string text = absl::StrCat("[", absl::StrJoin(tensor.shape(), ", "), "] ", ShortName(dtype));
-  if (tensor.strides_size() > 0) absl::StrAppend(&text, " with strides [", absl::StrJoin(tensor.strides(), ", "), "]");
+  if (tensor.strides_size() > 0)
+    absl::StrAppend(&text, " with strides [", absl::StrJoin(tensor.strides(), ", "), "]");
   return text;
 }
 
 // First and last-plus-one byte that the declared elements touch, relative to the first element.
-absl::Status DeclaredExtent(const api::TensorRef& tensor, absl::string_view name, int element_bytes, int64_t* low,
-                            int64_t* high) {
+absl::Status DeclaredExtent(const api::TensorRef& tensor, absl::string_view name, int element_bytes,
+                            int64_t* low, int64_t* high) {
   *low = 0;
   *high = element_bytes;
   if (tensor.is_scalar()) return absl::OkStatus();
   if (tensor.strides_size() != 0 && tensor.strides_size() != tensor.shape_size())
-    return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name,
-                     absl::StrCat(tensor.shape_size(), " extents but ", tensor.strides_size(), " strides"));
+    return BadTensor(
+        absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name,
+        absl::StrCat(tensor.shape_size(), " extents but ", tensor.strides_size(), " strides"));
   int64_t first = 0, last = 0, contiguous = 1;
   bool overflow = false, empty = false;
   for (int i = tensor.shape_size() - 1; i >= 0; --i) {
     int64_t extent = tensor.shape(i);
     if (extent < 0)
-      return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name, absl::StrCat("extent ", extent, " is negative"));
+      return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name,
+                       absl::StrCat("extent ", extent, " is negative"));
     if (extent == 0) {
       empty = true;
       continue;
@@ -55,7 +60,8 @@ absl::Status DeclaredExtent(const api::TensorRef& tensor, absl::string_view name
     int64_t stride = tensor.strides_size() > 0 ? tensor.strides(i) : contiguous;
     int64_t reach = 0;
     overflow |= __builtin_mul_overflow(extent - 1, stride, &reach);
-    overflow |= __builtin_add_overflow(stride < 0 ? first : last, reach, stride < 0 ? &first : &last);
+    overflow |=
+        __builtin_add_overflow(stride < 0 ? first : last, reach, stride < 0 ? &first : &last);
     overflow |= __builtin_mul_overflow(contiguous, extent, &contiguous);
   }
   if (empty) {
@@ -66,12 +72,13 @@ absl::Status DeclaredExtent(const api::TensorRef& tensor, absl::string_view name
   overflow |= __builtin_mul_overflow(last, int64_t{element_bytes}, high);
   overflow |= __builtin_add_overflow(*high, int64_t{element_bytes}, high);
   if (overflow)
-    return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name, "its extents overflow 64 bits");
+    return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name,
+                     "its extents overflow 64 bits");
   return absl::OkStatus();
 }
 
-absl::Status BindTensor(const api::TensorRef& tensor, absl::string_view name, Session* session, BoundArgument* argument,
-                        BoundLaunch* bound) {
+absl::Status BindTensor(const api::TensorRef& tensor, absl::string_view name, Session* session,
+                        BoundArgument* argument, BoundLaunch* bound) {
   std::optional<DType> dtype = ParseDType(tensor.dtype());
   if (!dtype) {
     std::string error;
@@ -89,33 +96,39 @@ absl::Status BindTensor(const api::TensorRef& tensor, absl::string_view name, Se
     argument->aligned = true;
     return absl::OkStatus();
   }
-  if (session == nullptr) return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name, "no memory is known here");
+  if (session == nullptr)
+    return BadTensor(absl::StatusCode::kInvalidArgument, "BAD_TENSOR", name,
+                     "no memory is known here");
   std::shared_ptr<Region> region = session->FindRegionOrNull(tensor.region());
   if (region == nullptr)
     return BadTensor(absl::StatusCode::kNotFound, "REGION_UNKNOWN", name,
-                     absl::StrCat("region ", tensor.region(), " was released or never belonged to this session"));
+                     absl::StrCat("region ", tensor.region(),
+                                  " was released or never belonged to this session"));
   uint64_t size = region->size(), offset = tensor.byte_offset();
   int element_bytes = ByteSize(*dtype);
   if (offset % element_bytes != 0)
     return BadTensor(absl::StatusCode::kInvalidArgument, "MISALIGNED", name,
-                     absl::StrCat("byte offset ", offset, " is no multiple of the ", element_bytes, " bytes of ",
-                                  ShortName(*dtype)));
+                     absl::StrCat("byte offset ", offset, " is no multiple of the ", element_bytes,
+                                  " bytes of ", ShortName(*dtype)));
   if (offset > size)
     return BadTensor(absl::StatusCode::kInvalidArgument, "REGION_TOO_SMALL", name,
-                     absl::StrCat("byte offset ", offset, " lies outside region ", tensor.region(), " of ", size, " bytes"));
+                     absl::StrCat("byte offset ", offset, " lies outside region ", tensor.region(),
+                                  " of ", size, " bytes"));
   if (tensor.shape_size() == 0 && !tensor.is_scalar()) {
     argument->extent_bytes = size - offset;
   } else {
     int64_t low = 0, high = 0;
     RETURN_IF_ERROR(DeclaredExtent(tensor, name, element_bytes, &low, &high));
     if (low < 0 && static_cast<uint64_t>(-low) > offset)
-      return BadTensor(absl::StatusCode::kInvalidArgument, "REGION_TOO_SMALL", name,
-                       absl::StrCat(ShapeText(tensor, *dtype), " at byte ", offset, " reaches ", -low,
-                                    " bytes back, before the start of region ", tensor.region()));
+      return BadTensor(
+          absl::StatusCode::kInvalidArgument, "REGION_TOO_SMALL", name,
+          absl::StrCat(ShapeText(tensor, *dtype), " at byte ", offset, " reaches ", -low,
+                       " bytes back, before the start of region ", tensor.region()));
     if (high > 0 && static_cast<uint64_t>(high) > size - offset)
       return BadTensor(absl::StatusCode::kInvalidArgument, "REGION_TOO_SMALL", name,
                        absl::StrCat(ShapeText(tensor, *dtype), " at byte ", offset, " needs ", high,
-                                    " bytes, but region ", tensor.region(), " holds ", size - offset, " from there on"));
+                                    " bytes, but region ", tensor.region(), " holds ",
+                                    size - offset, " from there on"));
     argument->extent_bytes = static_cast<uint64_t>(high);
   }
   for (const std::shared_ptr<Region>& known : bound->regions)
@@ -125,11 +138,13 @@ absl::Status BindTensor(const api::TensorRef& tensor, absl::string_view name, Se
 }
 
 // The rules are Triton's for descriptors made by the host.
-absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::string_view name, Session* session,
-                            BoundArgument* argument, BoundLaunch* bound) {
+absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::string_view name,
+                            Session* session, BoundArgument* argument, BoundLaunch* bound) {
   const api::TensorRef& tensor = descriptor.base();
   const int rank = descriptor.block_shape_size();
-  auto bad = [&](auto... what) { return BadArgument(name, absl::StrCat("tensor descriptor: ", what...)); };
+  auto bad = [&](auto... what) {
+    return BadArgument(name, absl::StrCat("tensor descriptor: ", what...));
+  };
   if (rank < 1 || rank > kMaxDescriptorRank)
     return bad("a block of 1 to ", kMaxDescriptorRank, " dimensions is wanted, not of ", rank);
   if (tensor.is_scalar() || tensor.shape_size() != rank)
@@ -138,31 +153,36 @@ absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::s
     return bad("the tensor has ", rank, " dimensions, but ", tensor.strides_size(), " strides");
   for (int64_t extent : descriptor.block_shape())
     if (extent < 1 || (extent & (extent - 1)) != 0)
-      return bad("block shape [", absl::StrJoin(descriptor.block_shape(), ", "), "] must consist of powers of two");
-  if (!descriptor.padding().empty() && descriptor.padding() != "zero" && descriptor.padding() != "nan")
+      return bad("block shape [", absl::StrJoin(descriptor.block_shape(), ", "),
+                 "] must consist of powers of two");
+  if (!descriptor.padding().empty() && descriptor.padding() != "zero" &&
+      descriptor.padding() != "nan")
     return bad("unknown padding '", descriptor.padding(), "'; accepted are zero and nan");
   if (tensor.region() == 0) return bad("the base is null");
   argument->items.assign(3, BoundArgument());
-  BoundArgument &base = argument->items[0], &extents = argument->items[1], &strides = argument->items[2];
+  BoundArgument &base = argument->items[0], &extents = argument->items[1],
+                &strides = argument->items[2];
   RETURN_IF_ERROR(BindTensor(tensor, name, session, &base, bound));
   argument->kind = ArgumentKind::kDescriptor;
   extents.kind = strides.kind = ArgumentKind::kTuple;
   argument->block_shape.assign(descriptor.block_shape().begin(), descriptor.block_shape().end());
   argument->nan_padding = descriptor.padding() == "nan";
   if (base.element == DType::kInt1) return bad("bools cannot be described; view them as int8");
-  if (!base.aligned) return bad("the base must be aligned to 16 bytes, but starts at byte ", tensor.byte_offset());
+  if (!base.aligned)
+    return bad("the base must be aligned to 16 bytes, but starts at byte ", tensor.byte_offset());
   const int bytes = ByteSize(base.element);
   int64_t contiguous = 1;
   extents.items.resize(rank);
   strides.items.resize(rank);
   for (int i = rank - 1; i >= 0; --i) {
-    int64_t extent = tensor.shape(i), stride = tensor.strides_size() > 0 ? tensor.strides(i) : contiguous;
+    int64_t extent = tensor.shape(i),
+            stride = tensor.strides_size() > 0 ? tensor.strides(i) : contiguous;
     if (extent < 0 || extent > std::numeric_limits<int32_t>::max())
       return bad("extent ", extent, " of dimension ", i, " is not between 0 and 2^31 - 1");
     if (i == rank - 1 && stride != 1) return bad("the last stride must be 1, not ", stride);
     if (i < rank - 1 && stride % (16 / bytes) != 0)
-      return bad("stride ", stride, " of dimension ", i, " is no multiple of 16 bytes (", 16 / bytes, " elements of ",
-                 ShortName(base.element), ")");
+      return bad("stride ", stride, " of dimension ", i, " is no multiple of 16 bytes (",
+                 16 / bytes, " elements of ", ShortName(base.element), ")");
     if (__builtin_mul_overflow(contiguous, std::max<int64_t>(extent, 1), &contiguous))
       return bad("its extents overflow 64 bits");
     extents.items[i].kind = strides.items[i].kind = ArgumentKind::kInteger;
@@ -172,8 +192,8 @@ absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::s
   return absl::OkStatus();
 }
 
-absl::Status BindConstant(const api::Constant& constant, absl::string_view name, BoundArgument* argument,
-                          BoundLaunch* bound) {
+absl::Status BindConstant(const api::Constant& constant, absl::string_view name,
+                          BoundArgument* argument, BoundLaunch* bound) {
   switch (constant.kind_case()) {
     case api::Constant::kNone:
       argument->kind = ArgumentKind::kNone;
@@ -240,7 +260,8 @@ absl::Status BindOne(const api::Argument& from, absl::string_view name, Session*
       argument->kind = ArgumentKind::kTuple;
       argument->items.assign(from.tuple().items_size(), BoundArgument());
       for (int i = 0; i < from.tuple().items_size(); ++i)
-        RETURN_IF_ERROR(BindOne(from.tuple().items(i), name, session, depth + 1, &argument->items[i], bound));
+        RETURN_IF_ERROR(
+            BindOne(from.tuple().items(i), name, session, depth + 1, &argument->items[i], bound));
       return absl::OkStatus();
     }
     case api::Argument::kTensorDescriptor:
@@ -288,12 +309,15 @@ ExpressionValue ValueOf(const BoundArgument& argument) {
   }
 }
 
-absl::StatusOr<ExpressionValue> LookUp(const KernelModel& kernel, const BoundLaunch& bound, int name) {
+absl::StatusOr<ExpressionValue> LookUp(const KernelModel& kernel, const BoundLaunch& bound,
+                                       int name) {
   switch (name) {
     case KernelModel::kNumWarps:
-      return ExpressionValue::Integer(bound.options.num_warps() == 0 ? 4 : bound.options.num_warps());
+      return ExpressionValue::Integer(bound.options.num_warps() == 0 ? 4
+                                                                     : bound.options.num_warps());
     case KernelModel::kNumStages:
-      return ExpressionValue::Integer(bound.options.num_stages() == 0 ? 3 : bound.options.num_stages());
+      return ExpressionValue::Integer(bound.options.num_stages() == 0 ? 3
+                                                                      : bound.options.num_stages());
     case KernelModel::kNumCtas:
       return ExpressionValue::Integer(bound.options.num_ctas() == 0 ? 1 : bound.options.num_ctas());
     default:
@@ -341,8 +365,8 @@ absl::Status ApplyHeuristics(const KernelModel& kernel, BoundLaunch* bound) {
         heuristic.value.Evaluate([&](int name) { return LookUp(kernel, *bound, name); });
     if (!value.ok())
       return Error(absl::StatusCode::kInvalidArgument, "BAD_HEURISTIC",
-                   absl::StrCat("heuristic for '", kernel.parameters()[heuristic.parameter].name, "' of ", kernel.name(),
-                                ": ", value.status().message()));
+                   absl::StrCat("heuristic for '", kernel.parameters()[heuristic.parameter].name,
+                                "' of ", kernel.name(), ": ", value.status().message()));
     SetFromExpression(*value, bound, &argument);
   }
   return absl::OkStatus();
@@ -371,7 +395,8 @@ const BoundArgument& Inside(const BoundArgument& argument, const EntrySlot& slot
 }
 
 void AppendElementTypes(const BoundArgument& argument, std::string* text) {
-  if (argument.kind == ArgumentKind::kPointer) absl::StrAppend(text, " ", ShortName(argument.element));
+  if (argument.kind == ArgumentKind::kPointer)
+    absl::StrAppend(text, " ", ShortName(argument.element));
   for (const BoundArgument& item : argument.items) AppendElementTypes(item, text);
 }
 
@@ -403,8 +428,8 @@ void BoundLaunch::Clear() {
   params.clear();
 }
 
-absl::Status BindArguments(const google::protobuf::RepeatedPtrField<api::Argument>& arguments, const KernelModel& kernel,
-                           Session* session, BoundLaunch* bound) {
+absl::Status BindArguments(const google::protobuf::RepeatedPtrField<api::Argument>& arguments,
+                           const KernelModel& kernel, Session* session, BoundLaunch* bound) {
   size_t count = kernel.parameters().size();
   bound->arguments.resize(count);
   bound->facts.resize(count);
@@ -434,12 +459,14 @@ absl::StatusOr<bool> ConfigIsGivenInFull(const KernelModel& kernel, const BoundL
   }
   if (given != nullptr && absent != nullptr)
     return Error(absl::StatusCode::kInvalidArgument, "CONFIG_CONFLICT",
-                 absl::StrCat("'", *given, "' belongs to the configurations of ", kernel.name(), ", and so does '", *absent,
+                 absl::StrCat("'", *given, "' belongs to the configurations of ", kernel.name(),
+                              ", and so does '", *absent,
                               "', which is not given; give all of them or none"));
   return given != nullptr;
 }
 
-void MergeOptions(const api::Options& requested, const ConfigChoice& choice, storage::LaunchOptions* options) {
+void MergeOptions(const api::Options& requested, const ConfigChoice& choice,
+                  storage::LaunchOptions* options) {
   if (choice.config != nullptr) *options = choice.config->config.options();
   if (requested.num_warps() != 0) options->set_num_warps(requested.num_warps());
   if (requested.num_stages() != 0) options->set_num_stages(requested.num_stages());
@@ -459,7 +486,8 @@ void MakeVariantKey(const Device& device, BoundLaunch* bound) {
   AppendNumber(options.maxnreg(), key);
   AppendNumber(static_cast<uint32_t>(options.extra_size()), key);
   if (options.extra_size() > 0) {
-    std::vector<std::pair<std::string, std::string>> extra(options.extra().begin(), options.extra().end());
+    std::vector<std::pair<std::string, std::string>> extra(options.extra().begin(),
+                                                           options.extra().end());
     std::sort(extra.begin(), extra.end());
     for (const auto& [name, value] : extra) {
       AppendNumber(static_cast<uint32_t>(name.size()), key);
@@ -471,8 +499,9 @@ void MakeVariantKey(const Device& device, BoundLaunch* bound) {
   for (const ParameterFacts& facts : bound->facts) AppendKey(facts, key);
 }
 
-absl::Status CompleteAndSpecialise(const KernelModel& kernel, const Device& device, const ConfigChoice& choice,
-                                   const api::Options& requested, BoundLaunch* bound) {
+absl::Status CompleteAndSpecialise(const KernelModel& kernel, const Device& device,
+                                   const ConfigChoice& choice, const api::Options& requested,
+                                   BoundLaunch* bound) {
   MergeOptions(requested, choice, &bound->options);
   if (choice.config != nullptr)
     for (const auto& [parameter, value] : choice.config->values) {
@@ -487,7 +516,8 @@ absl::Status CompleteAndSpecialise(const KernelModel& kernel, const Device& devi
     if (argument.kind == ArgumentKind::kAbsent) {
       if (!parameter.has_default)
         return Error(absl::StatusCode::kInvalidArgument, "ARGUMENT_MISSING",
-                     absl::StrCat("argument '", parameter.name, "' of kernel ", kernel.name(), " is missing"),
+                     absl::StrCat("argument '", parameter.name, "' of kernel ", kernel.name(),
+                                  " is missing"),
                      {{"argument", parameter.name}});
       argument.kind = ArgumentKind::kConstant;
       argument.constant = &parameter.default_value;
@@ -498,26 +528,31 @@ absl::Status CompleteAndSpecialise(const KernelModel& kernel, const Device& devi
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> EvaluateGrid(const api::LaunchRequest& request, KernelModel* kernel, const BoundLaunch& bound,
-                                  uint32_t grid[3]) {
-  int count = request.grid_expressions_size() > 0 ? request.grid_expressions_size() : request.grid_size();
+absl::StatusOr<bool> EvaluateGrid(const api::LaunchRequest& request, KernelModel* kernel,
+                                  const BoundLaunch& bound, uint32_t grid[3]) {
+  int count =
+      request.grid_expressions_size() > 0 ? request.grid_expressions_size() : request.grid_size();
   if (count < 1 || count > 3)
     return Error(absl::StatusCode::kInvalidArgument, "BAD_GRID",
                  absl::StrCat("a grid has one to three extents, not ", count));
   if (request.grid_size() > 0 && request.grid_expressions_size() > 0)
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_GRID", "give the grid as numbers or as expressions, not both");
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_GRID",
+                 "give the grid as numbers or as expressions, not both");
   bool runs = true;
   for (int i = 0; i < 3; ++i) grid[i] = 1;
   for (int i = 0; i < count; ++i) {
     int64_t extent = 0;
     if (request.grid_size() > 0) {
       uint64_t given = request.grid(i);
-      extent = given > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ? std::numeric_limits<int64_t>::max()
-                                                                                 : static_cast<int64_t>(given);
+      extent = given > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())
+                   ? std::numeric_limits<int64_t>::max()
+                   : static_cast<int64_t>(given);
     } else {
-      ASSIGN_OR_RETURN(std::shared_ptr<const Expression> expression, kernel->GridExpression(request.grid_expressions(i)));
-      ASSIGN_OR_RETURN(ExpressionValue value,
-                       expression->Evaluate([&](int name) { return LookUp(*kernel, bound, name); }));
+      ASSIGN_OR_RETURN(std::shared_ptr<const Expression> expression,
+                       kernel->GridExpression(request.grid_expressions(i)));
+      ASSIGN_OR_RETURN(ExpressionValue value, expression->Evaluate([&](int name) {
+        return LookUp(*kernel, bound, name);
+      }));
       if (!value.integral())
         return Error(absl::StatusCode::kInvalidArgument, "BAD_GRID",
                      absl::StrCat("grid expression '", expression->text(), "' gives no integer"));
@@ -526,8 +561,11 @@ absl::StatusOr<bool> EvaluateGrid(const api::LaunchRequest& request, KernelModel
     int64_t limit = i == 0 ? std::numeric_limits<int32_t>::max() : 65535;
     if (extent < 0 || extent > limit)
       return Error(absl::StatusCode::kInvalidArgument, "BAD_GRID",
-                   absl::StrCat("grid extent ", i == 0 ? "x" : i == 1 ? "y" : "z", " is ", extent,
-                                "; it must lie between 0 and ", limit));
+                   absl::StrCat("grid extent ",
+                                i == 0   ? "x"
+                                : i == 1 ? "y"
+                                         : "z",
+                                " is ", extent, "; it must lie between 0 and ", limit));
     if (extent == 0) runs = false;
     grid[i] = static_cast<uint32_t>(extent);
   }
@@ -551,7 +589,8 @@ void FillParams(const Variant& variant, BoundLaunch* bound) {
   }
 }
 
-storage::CompileJob MakeCompileJob(const KernelModel& kernel, const Device& device, const BoundLaunch& bound) {
+storage::CompileJob MakeCompileJob(const KernelModel& kernel, const Device& device,
+                                   const BoundLaunch& bound) {
   storage::CompileJob job;
   *job.mutable_files() = kernel.module().record.files();
   job.set_kernel(kernel.name());
@@ -561,7 +600,8 @@ storage::CompileJob MakeCompileJob(const KernelModel& kernel, const Device& devi
   // TRITON_... variables of the client travel as options; they are settings of the compiler.
   for (const auto& [name, value] : bound.options.extra())
     if (absl::StartsWith(name, "TRITON_")) (*job.mutable_settings())[name] = value;
-  for (const auto& [name, value] : job.settings()) job.mutable_options()->mutable_extra()->erase(name);
+  for (const auto& [name, value] : job.settings())
+    job.mutable_options()->mutable_extra()->erase(name);
   job.set_target(device.description().target);
   job.set_cpu_features(device.description().cpu_features);
   return job;

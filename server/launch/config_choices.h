@@ -19,7 +19,8 @@ class ConfigChoices {
     int index = 0;  // counts from 1; 0: a configuration that the kernel's list no longer has
     std::shared_ptr<const KernelModel::Config> config;  // null: nothing is known for the bucket
   };
-  virtual Choice Find(const KernelModel& kernel, absl::string_view bucket, const Device& device) const = 0;
+  virtual Choice Find(const KernelModel& kernel, absl::string_view bucket,
+                      const Device& device) const = 0;
 };
 
 }  // namespace tessera::server

@@ -55,7 +55,8 @@ class ExpressionParser {
  public:
   using Op = Expression::Op;
 
-  ExpressionParser(Expression* out, Expression::Resolver resolve) : out_(out), text_(*out->text_), resolve_(resolve) {}
+  ExpressionParser(Expression* out, Expression::Resolver resolve)
+      : out_(out), text_(*out->text_), resolve_(resolve) {}
 
   absl::StatusOr<int> ParseAll() {
     ASSIGN_OR_RETURN(int root, Conditional());
@@ -84,7 +85,8 @@ class ExpressionParser {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
   }
   bool IsWordChar(size_t at) const {
-    return at < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at])) || text_[at] == '_');
+    return at < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at])) || text_[at] == '_');
   }
   bool TakeSymbol(absl::string_view symbol) {
     SkipSpace();
@@ -251,7 +253,8 @@ class ExpressionParser {
     size_t start = at_;
     while (IsWordChar(at_) || (at_ < text_.size() && text_[at_] == '.') ||
            (at_ < text_.size() && (text_[at_] == '+' || text_[at_] == '-') && at_ > start &&
-            (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E') && !absl::StartsWith(text_.substr(start), "0x")))
+            (text_[at_ - 1] == 'e' || text_[at_ - 1] == 'E') &&
+            !absl::StartsWith(text_.substr(start), "0x")))
       ++at_;
     std::string digits;
     for (char c : text_.substr(start, at_ - start))
@@ -261,7 +264,8 @@ class ExpressionParser {
       char* end = nullptr;
       errno = 0;
       unsigned long long value = std::strtoull(digits.c_str() + 2, &end, 16);
-      if (*end == '\0' && errno == 0 && value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      if (*end == '\0' && errno == 0 &&
+          value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
         return Constant(ExpressionValue::Integer(static_cast<int64_t>(value)));
     } else if (absl::SimpleAtoi(digits, &integer)) {
       return Constant(ExpressionValue::Integer(integer));
@@ -275,7 +279,8 @@ class ExpressionParser {
   }
   absl::StatusOr<int> Word() {
     size_t start = at_;
-    while (IsWordChar(at_) || (at_ < text_.size() && text_[at_] == '.' && IsWordChar(at_ + 1))) ++at_;
+    while (IsWordChar(at_) || (at_ < text_.size() && text_[at_] == '.' && IsWordChar(at_ + 1)))
+      ++at_;
     absl::string_view word = text_.substr(start, at_ - start);
     if (word == "True") return Constant(ExpressionValue::Boolean(true));
     if (word == "False") return Constant(ExpressionValue::Boolean(false));
@@ -310,8 +315,9 @@ class ExpressionParser {
       operands.push_back(operand);
     }
     absl::string_view name = function;
-    for (absl::string_view prefix : {absl::string_view("triton.language."), absl::string_view("triton."),
-                                     absl::string_view("tl."), absl::string_view("math.")})
+    for (absl::string_view prefix :
+         {absl::string_view("triton.language."), absl::string_view("triton."),
+          absl::string_view("tl."), absl::string_view("math.")})
       if (absl::StartsWith(name, prefix)) {
         name.remove_prefix(prefix.size());
         break;
@@ -323,12 +329,14 @@ class ExpressionParser {
     if ((name == "bool") && take(1)) return Add(Op::kNot, Add(Op::kNot, operands[0]));
     if ((name == "min" || name == "max") && operands.size() >= 2) {
       int result = operands[0];
-      for (size_t i = 1; i < operands.size(); ++i) result = Add(name == "min" ? Op::kMin : Op::kMax, result, operands[i]);
+      for (size_t i = 1; i < operands.size(); ++i)
+        result = Add(name == "min" ? Op::kMin : Op::kMax, result, operands[i]);
       return result;
     }
     at_ = start;
-    return Fault(absl::StrCat("'", function, "' with ", operands.size(),
-                              " arguments is not understood; there are min, max, abs, cdiv and next_power_of_2"));
+    return Fault(absl::StrCat(
+        "'", function, "' with ", operands.size(),
+        " arguments is not understood; there are min, max, abs, cdiv and next_power_of_2"));
   }
 
   Expression* out_;
@@ -340,8 +348,9 @@ class ExpressionParser {
 
 absl::StatusOr<Expression> Expression::Parse(absl::string_view text, Resolver resolve) {
   if (text.size() > kMaxTextBytes)
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_EXPRESSION",
-                 absl::StrCat("an expression of ", text.size(), " bytes; the limit is ", kMaxTextBytes));
+    return Error(
+        absl::StatusCode::kInvalidArgument, "BAD_EXPRESSION",
+        absl::StrCat("an expression of ", text.size(), " bytes; the limit is ", kMaxTextBytes));
   Expression expression;
   expression.text_ = std::make_shared<const std::string>(text);
   ExpressionParser parser(&expression, resolve);
@@ -353,7 +362,9 @@ absl::Status Expression::Fault(absl::StatusCode code, absl::string_view what) co
   return Error(code, "BAD_EXPRESSION", absl::StrCat("expression '", *text_, "': ", what));
 }
 
-absl::StatusOr<ExpressionValue> Expression::Evaluate(Lookup lookup) const { return Evaluate(root_, lookup); }
+absl::StatusOr<ExpressionValue> Expression::Evaluate(Lookup lookup) const {
+  return Evaluate(root_, lookup);
+}
 
 absl::StatusOr<ExpressionValue> Expression::Evaluate(int index, Lookup lookup) const {
   const Node& node = nodes_[index];
@@ -386,14 +397,17 @@ absl::StatusOr<ExpressionValue> Expression::Evaluate(int index, Lookup lookup) c
     case Op::kNegate:
       return Arithmetic(Op::kSubtract, ExpressionValue::Integer(0), a);
     case Op::kAbs:
-      if (a.numeric() && AsReal(a) < 0) return Arithmetic(Op::kSubtract, ExpressionValue::Integer(0), a);
+      if (a.numeric() && AsReal(a) < 0)
+        return Arithmetic(Op::kSubtract, ExpressionValue::Integer(0), a);
       return a;
     case Op::kNextPowerOf2: {
-      if (!a.integral()) return Fault(absl::StatusCode::kInvalidArgument, "next_power_of_2 wants an integer");
+      if (!a.integral())
+        return Fault(absl::StatusCode::kInvalidArgument, "next_power_of_2 wants an integer");
       if (a.integer <= 0) return ExpressionValue::Integer(0);
       int64_t power = 1;
       while (power < a.integer) {
-        if (power > std::numeric_limits<int64_t>::max() / 2) return Fault(absl::StatusCode::kOutOfRange, "overflow of 64 bits");
+        if (power > std::numeric_limits<int64_t>::max() / 2)
+          return Fault(absl::StatusCode::kOutOfRange, "overflow of 64 bits");
         power *= 2;
       }
       return ExpressionValue::Integer(power);
@@ -412,7 +426,8 @@ absl::StatusOr<ExpressionValue> Expression::Evaluate(int index, Lookup lookup) c
       return Compare(node.op, a, b);
     case Op::kMin:
     case Op::kMax: {
-      if (!a.numeric() || !b.numeric()) return Fault(absl::StatusCode::kInvalidArgument, "min and max want numbers");
+      if (!a.numeric() || !b.numeric())
+        return Fault(absl::StatusCode::kInvalidArgument, "min and max want numbers");
       bool less = a.integral() && b.integral() ? b.integer < a.integer : AsReal(b) < AsReal(a);
       return less == (node.op == Op::kMin) ? b : a;
     }
@@ -421,7 +436,8 @@ absl::StatusOr<ExpressionValue> Expression::Evaluate(int index, Lookup lookup) c
   }
 }
 
-absl::StatusOr<ExpressionValue> Expression::Compare(Op op, ExpressionValue a, ExpressionValue b) const {
+absl::StatusOr<ExpressionValue> Expression::Compare(Op op, ExpressionValue a,
+                                                    ExpressionValue b) const {
   if (a.kind == Kind::kOpaque || b.kind == Kind::kOpaque)
     return Fault(absl::StatusCode::kInvalidArgument, "a tensor has no value to compare");
   bool comparable = (a.numeric() && b.numeric()) || a.kind == b.kind;
@@ -435,7 +451,8 @@ absl::StatusOr<ExpressionValue> Expression::Compare(Op op, ExpressionValue a, Ex
       equal = a.kind == Kind::kText ? a.text == b.text : true;
     return ExpressionValue::Boolean(equal == (op == Op::kEqual));
   }
-  if (!a.numeric() || !b.numeric()) return Fault(absl::StatusCode::kInvalidArgument, "only numbers have an order");
+  if (!a.numeric() || !b.numeric())
+    return Fault(absl::StatusCode::kInvalidArgument, "only numbers have an order");
   int order;
   if (a.integral() && b.integral())
     order = a.integer < b.integer ? -1 : a.integer > b.integer;
@@ -453,9 +470,11 @@ absl::StatusOr<ExpressionValue> Expression::Compare(Op op, ExpressionValue a, Ex
   }
 }
 
-absl::StatusOr<ExpressionValue> Expression::Arithmetic(Op op, ExpressionValue a, ExpressionValue b) const {
+absl::StatusOr<ExpressionValue> Expression::Arithmetic(Op op, ExpressionValue a,
+                                                       ExpressionValue b) const {
   if (!a.numeric() || !b.numeric())
-    return Fault(absl::StatusCode::kInvalidArgument, "arithmetic wants numbers, not tensors, strings or None");
+    return Fault(absl::StatusCode::kInvalidArgument,
+                 "arithmetic wants numbers, not tensors, strings or None");
   if (!a.integral() || !b.integral()) {
     double x = AsReal(a), y = AsReal(b);
     switch (op) {
@@ -504,9 +523,11 @@ absl::StatusOr<ExpressionValue> Expression::Arithmetic(Op op, ExpressionValue a,
       break;
     }
     case Op::kPower: {
-      if (y < 0) return Fault(absl::StatusCode::kInvalidArgument, "a negative exponent gives no integer");
+      if (y < 0)
+        return Fault(absl::StatusCode::kInvalidArgument, "a negative exponent gives no integer");
       result = 1;
-      for (int64_t i = 0; i < y && !overflow && !(x == 0 || x == 1); ++i) overflow = __builtin_mul_overflow(result, x, &result) || (i > 64 && x != -1);
+      for (int64_t i = 0; i < y && !overflow && !(x == 0 || x == 1); ++i)
+        overflow = __builtin_mul_overflow(result, x, &result) || (i > 64 && x != -1);
       if (y > 0 && (x == 0 || x == 1)) result = x;
       if (x == -1) {
         overflow = false;

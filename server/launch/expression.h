@@ -1,9 +1,10 @@
 // Small expressions over a launch's arguments: grid extents, and the bodies of heuristics.
 //
-// Grammar (a subset of Python): integers, names, + - * / // % ** ( ), comparisons, `a if c else b`, and, or, not,
-// is None, min, max, abs, cdiv, next_power_of_2 (also as triton.cdiv, tl.cdiv ...), args["NAME"] for NAME; in heuristics
-// strings, floats, True, False, None too. `/` and `//` both floor, `%` has the divisor's sign. 64-bit: overflow and
-// division by zero are errors. Parsed once, evaluated per launch without allocation.
+// Grammar (a subset of Python): integers, names, + - * / // % ** ( ), comparisons, `a if c else b`,
+// and, or, not, is None, min, max, abs, cdiv, next_power_of_2 (also as triton.cdiv, tl.cdiv ...),
+// args["NAME"] for NAME; in heuristics strings, floats, True, False, None too. `/` and `//` both
+// floor, `%` has the divisor's sign. 64-bit: overflow and division by zero are errors. Parsed once,
+// evaluated per launch without allocation.
 #ifndef TESSERA_SERVER_LAUNCH_EXPRESSION_H_
 #define TESSERA_SERVER_LAUNCH_EXPRESSION_H_
 
@@ -34,13 +35,16 @@ struct ExpressionValue {
   // Something that is there and has no value here: a tensor. Only `is None` may be asked of it.
   static ExpressionValue Opaque() { return {Kind::kOpaque, 0, 0, {}}; }
 
-  bool numeric() const { return kind == Kind::kInteger || kind == Kind::kBoolean || kind == Kind::kReal; }
+  bool numeric() const {
+    return kind == Kind::kInteger || kind == Kind::kBoolean || kind == Kind::kReal;
+  }
   bool integral() const { return kind == Kind::kInteger || kind == Kind::kBoolean; }
 };
 
 class Expression {
  public:
-  // What a name stands for: a number that Evaluate's lookup understands. An error says which names there are.
+  // What a name stands for: a number that Evaluate's lookup understands. An error says which names
+  // there are.
   using Resolver = absl::FunctionRef<absl::StatusOr<int>(absl::string_view name)>;
   using Lookup = absl::FunctionRef<absl::StatusOr<ExpressionValue>(int name)>;
 
@@ -55,8 +59,31 @@ class Expression {
  private:
   friend class ExpressionParser;
   enum class Op : uint8_t {
-    kConstant, kName, kNegate, kNot, kAdd, kSubtract, kMultiply, kDivide, kRemainder, kPower, kLess, kLessEqual,
-    kGreater, kGreaterEqual, kEqual, kNotEqual, kIsNone, kIsNotNone, kAnd, kOr, kConditional, kMin, kMax, kAbs, kCdiv,
+    kConstant,
+    kName,
+    kNegate,
+    kNot,
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kDivide,
+    kRemainder,
+    kPower,
+    kLess,
+    kLessEqual,
+    kGreater,
+    kGreaterEqual,
+    kEqual,
+    kNotEqual,
+    kIsNone,
+    kIsNotNone,
+    kAnd,
+    kOr,
+    kConditional,
+    kMin,
+    kMax,
+    kAbs,
+    kCdiv,
     kNextPowerOf2,
   };
   struct Node {

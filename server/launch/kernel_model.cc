@@ -44,15 +44,16 @@ Variant::~Variant() {
   pool_->Run([executor = executor_, id = id] { executor->UnloadKernel(id); });
 }
 
-absl::StatusOr<std::shared_ptr<KernelModel>> KernelModel::Create(std::shared_ptr<const Module> module,
-                                                                 absl::string_view kernel) {
+absl::StatusOr<std::shared_ptr<KernelModel>> KernelModel::Create(
+    std::shared_ptr<const Module> module, absl::string_view kernel) {
   const storage::KernelDescription* description = module->FindKernel(kernel);
   if (description == nullptr) {
     std::string known;
     for (const storage::KernelDescription& other : module->record.description().kernels())
       if (other.is_kernel()) absl::StrAppend(&known, known.empty() ? "" : ", ", other.name());
     return Error(absl::StatusCode::kNotFound, "KERNEL_UNKNOWN",
-                 absl::StrCat("the module has no kernel '", kernel, "'; it has: ", known.empty() ? "none" : known),
+                 absl::StrCat("the module has no kernel '", kernel,
+                              "'; it has: ", known.empty() ? "none" : known),
                  {{"kernel", std::string(kernel)}});
   }
   std::shared_ptr<KernelModel> model(new KernelModel);
@@ -73,19 +74,23 @@ absl::StatusOr<std::shared_ptr<KernelModel>> KernelModel::Create(std::shared_ptr
     int parameter = model->FindParameter(heuristic.name());
     if (parameter < 0)
       return Error(absl::StatusCode::kInvalidArgument, "BAD_HEURISTIC",
-                   absl::StrCat("the heuristic '", heuristic.name(), "' names no parameter of ", model->name()));
-    absl::StatusOr<Expression> value =
-        Expression::Parse(heuristic.expression(), [&](absl::string_view name) -> absl::StatusOr<int> {
+                   absl::StrCat("the heuristic '", heuristic.name(), "' names no parameter of ",
+                                model->name()));
+    absl::StatusOr<Expression> value = Expression::Parse(
+        heuristic.expression(), [&](absl::string_view name) -> absl::StatusOr<int> {
           if (name == "num_warps") return static_cast<int>(kNumWarps);
           if (name == "num_stages") return static_cast<int>(kNumStages);
           if (name == "num_ctas") return static_cast<int>(kNumCtas);
           int at = model->FindParameter(name);
-          if (at < 0) return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no parameter of ", model->name()));
+          if (at < 0)
+            return absl::InvalidArgumentError(
+                absl::StrCat("'", name, "' is no parameter of ", model->name()));
           return at;
         });
     if (!value.ok())
       return Error(absl::StatusCode::kInvalidArgument, "BAD_HEURISTIC",
-                   absl::StrCat("heuristic '", heuristic.name(), "' of ", model->name(), ": ", value.status().message()));
+                   absl::StrCat("heuristic '", heuristic.name(), "' of ", model->name(), ": ",
+                                value.status().message()));
     model->heuristics_.push_back({parameter, *std::move(value)});
   }
   return model;
@@ -99,10 +104,12 @@ int KernelModel::FindParameter(absl::string_view name, int hint) const {
 
 absl::Status KernelModel::UnknownParameter(absl::string_view name) const {
   std::string known;
-  for (const ParameterModel& parameter : parameters_) absl::StrAppend(&known, known.empty() ? "" : ", ", parameter.name);
-  return Error(absl::StatusCode::kInvalidArgument, "ARGUMENT_UNKNOWN",
-               absl::StrCat("kernel ", this->name(), " has no parameter '", name, "'; it has: ", known),
-               {{"argument", std::string(name)}});
+  for (const ParameterModel& parameter : parameters_)
+    absl::StrAppend(&known, known.empty() ? "" : ", ", parameter.name);
+  return Error(
+      absl::StatusCode::kInvalidArgument, "ARGUMENT_UNKNOWN",
+      absl::StrCat("kernel ", this->name(), " has no parameter '", name, "'; it has: ", known),
+      {{"argument", std::string(name)}});
 }
 
 absl::StatusOr<KernelModel::Config> KernelModel::ModelConfig(storage::TuneConfig config) const {
@@ -117,20 +124,23 @@ absl::StatusOr<KernelModel::Config> KernelModel::ModelConfig(storage::TuneConfig
   return modelled;
 }
 
-absl::StatusOr<std::shared_ptr<const Expression>> KernelModel::GridExpression(const std::string& text) {
+absl::StatusOr<std::shared_ptr<const Expression>> KernelModel::GridExpression(
+    const std::string& text) {
   {
     absl::ReaderMutexLock lock(&mutex_);
     auto found = grid_expressions_.find(text);
     if (found != grid_expressions_.end()) return found->second;
   }
-  absl::StatusOr<Expression> parsed = Expression::Parse(text, [&](absl::string_view name) -> absl::StatusOr<int> {
-    int at = FindParameter(name);
-    if (at >= 0) return at;
-    if (name == "num_warps") return static_cast<int>(kNumWarps);
-    if (name == "num_stages") return static_cast<int>(kNumStages);
-    if (name == "num_ctas") return static_cast<int>(kNumCtas);
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no argument, constexpr or configuration value"));
-  });
+  absl::StatusOr<Expression> parsed =
+      Expression::Parse(text, [&](absl::string_view name) -> absl::StatusOr<int> {
+        int at = FindParameter(name);
+        if (at >= 0) return at;
+        if (name == "num_warps") return static_cast<int>(kNumWarps);
+        if (name == "num_stages") return static_cast<int>(kNumStages);
+        if (name == "num_ctas") return static_cast<int>(kNumCtas);
+        return absl::InvalidArgumentError(
+            absl::StrCat("'", name, "' is no argument, constexpr or configuration value"));
+      });
   if (!parsed.ok()) return parsed.status();
   auto shared = std::make_shared<const Expression>(*std::move(parsed));
   absl::MutexLock lock(&mutex_);
@@ -156,7 +166,9 @@ int KernelModel::DropVariantsUnusedSince(uint64_t count) {
   for (auto it = variants_.begin(); it != variants_.end();) {
     auto here = it++;
     // A launch in flight holds the variant too.
-    if (here->second.use_count() > 1 || here->second->last_use.load(std::memory_order_relaxed) >= count) continue;
+    if (here->second.use_count() > 1 ||
+        here->second->last_use.load(std::memory_order_relaxed) >= count)
+      continue;
     dropped.push_back(std::move(here->second));
     variants_.erase(here);
   }
@@ -170,7 +182,8 @@ void KernelModel::ForEachVariant(absl::FunctionRef<void(Variant&)> visit) const 
 
 bool KernelModel::Usable(int config, const Device& device) const {
   absl::ReaderMutexLock lock(&mutex_);
-  return std::find(unusable_.begin(), unusable_.end(), std::make_pair(config, device.index())) == unusable_.end();
+  return std::find(unusable_.begin(), unusable_.end(), std::make_pair(config, device.index())) ==
+         unusable_.end();
 }
 
 void KernelModel::MarkUnusable(int config, const Device& device) {

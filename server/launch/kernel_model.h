@@ -1,4 +1,5 @@
-// A kernel as the launch path sees it: parameters by index, configurations, heuristics, and the variants compiled so far.
+// A kernel as the launch path sees it: parameters by index, configurations, heuristics, and the
+// variants compiled so far.
 #ifndef TESSERA_SERVER_LAUNCH_KERNEL_MODEL_H_
 #define TESSERA_SERVER_LAUNCH_KERNEL_MODEL_H_
 
@@ -42,8 +43,8 @@ class Variant {
   const std::vector<EntrySlot> slots;
   const std::vector<std::string> notes;  // lints, for the first launch
   std::atomic<bool> notes_told{false};
-  std::atomic<uint64_t> launches{0};   // since they were last written to the store
-  std::atomic<uint64_t> last_use{0};   // the launcher's count of launches then
+  std::atomic<uint64_t> launches{0};  // since they were last written to the store
+  std::atomic<uint64_t> last_use{0};  // the launcher's count of launches then
 
  private:
   runtime::ExecutorClient* const executor_;
@@ -55,7 +56,8 @@ class KernelModel {
  public:
   struct Config {
     storage::TuneConfig config;
-    std::vector<std::pair<int, const storage::ConstantValue*>> values;  // by parameter; they point into `config`
+    std::vector<std::pair<int, const storage::ConstantValue*>>
+        values;  // by parameter; they point into `config`
   };
   struct Heuristic {
     int parameter = 0;
@@ -64,8 +66,8 @@ class KernelModel {
   // What names in expressions stand for: a parameter (>= 0), or one of these.
   enum : int { kNumWarps = -1, kNumStages = -2, kNumCtas = -3 };
 
-  // NOT_FOUND: the module has no such kernel (the message lists those it has). INVALID_ARGUMENT: a configuration or
-  // heuristic that does not fit the kernel.
+  // NOT_FOUND: the module has no such kernel (the message lists those it has). INVALID_ARGUMENT: a
+  // configuration or heuristic that does not fit the kernel.
   static absl::StatusOr<std::shared_ptr<KernelModel>> Create(std::shared_ptr<const Module> module,
                                                              absl::string_view kernel);
 

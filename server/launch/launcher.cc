@@ -14,13 +14,14 @@
 namespace tessera::server {
 namespace {
 
-// A launch is tried again after the module, the mappings and the variant were made ready, and once for each
-// configuration that does not fit the device; more means that what is made ready goes again at once.
+// A launch is tried again after the module, the mappings and the variant were made ready, and once
+// for each configuration that does not fit the device; more means that what is made ready goes
+// again at once.
 constexpr int kMaxTries = 40;
 constexpr size_t kMaxKernels = 16384;
 
-// One a thread: its vectors keep their memory from launch to launch. Regions do not stay in it: they may end with
-// their session at any time.
+// One a thread: its vectors keep their memory from launch to launch. Regions do not stay in it:
+// they may end with their session at any time.
 class ThreadBoundLaunch {
  public:
   ThreadBoundLaunch() { Of().Clear(); }
@@ -64,26 +65,41 @@ struct Launcher::Attempt {
   std::string key;
   storage::CompileJob job;
   absl::InlinedVector<std::shared_ptr<Region>, 8> regions;
-  int config_index = 0;       // counts from 1
+  int config_index = 0;         // counts from 1
   bool config_is_ours = false;  // nobody asked for it: another one will do
 };
 
 namespace {
+
+// The executor's word on a launch, with a reason that programs can read.
+absl::Status LaunchError(const absl::Status& status, const std::string& kernel,
+                         const std::string& device) {
+  const char* reason = "LAUNCH_FAILED";
+  if (absl::IsUnavailable(status)) reason = "EXECUTOR_DIED";
+  if (absl::IsFailedPrecondition(status)) reason = "KERNEL_QUARANTINED";
+  if (absl::IsAborted(status)) reason = "DEVICE_ASSERT";
+  if (absl::IsOutOfRange(status)) reason = "OUT_OF_BOUNDS";
+  return Error(status.code(), reason,
+               absl::StrCat("launching ", kernel, " on ", device, ": ", status.message()),
+               {{"kernel", kernel}, {"device", device}});
+}
 
 // What a submitted launch holds until its result comes.
 struct InFlight {
   std::shared_ptr<Session> session;
   absl::InlinedVector<std::shared_ptr<Region>, 8> regions;
   std::shared_ptr<Variant> variant;
+  std::shared_ptr<KernelModel> kernel;
+  const Device* device;
   api::LaunchResponse* response;
   Launcher::Done done;
 };
 
 }  // namespace
 
-Launcher::Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules, CompileService* compiler,
-                   cache::CacheStore* store, const ConfigChoices* choices, TaskPool* pool, Timer* timer,
-                   Metrics* metrics, LauncherLimits limits)
+Launcher::Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules,
+                   CompileService* compiler, cache::CacheStore* store, const ConfigChoices* choices,
+                   TaskPool* pool, Timer* timer, Metrics* metrics, LauncherLimits limits)
     : sessions_(sessions),
       devices_(devices),
       modules_(modules),
@@ -95,10 +111,12 @@ Launcher::Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable*
       limits_(limits),
       flights_(timer, "compiling the kernel") {}
 
-void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait, api::LaunchResponse* response, Done done) {
+void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait,
+                      api::LaunchResponse* response, Done done) {
   response->set_tag(request.tag());
   if (!accepting_.load(std::memory_order_relaxed)) {
-    done(Error(absl::StatusCode::kUnavailable, "DRAINING", "the daemon is stopping and takes no more launches"));
+    done(Error(absl::StatusCode::kUnavailable, "DRAINING",
+               "the daemon is stopping and takes no more launches"));
     return;
   }
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Find(request.session());
@@ -108,7 +126,8 @@ void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait, api::L
   }
   if (!(*session)->BeginLaunch()) {
     done(Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_LAUNCHES",
-               absl::StrCat("the session has its limit of ", (*session)->launch_limit(), " launches in flight")));
+               absl::StrCat("the session has its limit of ", (*session)->launch_limit(),
+                            " launches in flight")));
     return;
   }
   in_flight_.fetch_add(1, std::memory_order_relaxed);
@@ -135,7 +154,8 @@ void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait, api::L
 absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
   const api::LaunchRequest& request = *attempt->request;
   if (request.plan() != 0)
-    return Error(absl::StatusCode::kUnimplemented, "PLANS", "launch plans are not supported yet; send the launch in full");
+    return Error(absl::StatusCode::kUnimplemented, "PLANS",
+                 "launch plans are not supported yet; send the launch in full");
   ASSIGN_OR_RETURN(attempt->device, devices_->Find(request.device()));
   std::shared_ptr<KernelModel> kernel = FindKernel(request.module(), request.kernel());
   if (kernel == nullptr) {
@@ -154,7 +174,8 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
   RETURN_IF_ERROR(ChooseConfig(attempt, *bound, &chosen));
   const ConfigChoice& choice = chosen.choice;
   attempt->config_index = choice.index;
-  RETURN_IF_ERROR(CompleteAndSpecialise(*attempt->kernel, *attempt->device, choice, request.options(), bound));
+  RETURN_IF_ERROR(
+      CompleteAndSpecialise(*attempt->kernel, *attempt->device, choice, request.options(), bound));
   uint32_t grid[3];
   ASSIGN_OR_RETURN(bool runs, EvaluateGrid(request, attempt->kernel.get(), *bound, grid));
   if (!runs) {
@@ -179,8 +200,10 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
   return Submit(attempt, std::move(variant), grid, bound);
 }
 
-// In this order: given in full (by value or as arguments), forced by number, stored for the bucket, the first that fits.
-absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound, ChosenConfig* chosen) {
+// In this order: given in full (by value or as arguments), forced by number, stored for the bucket,
+// the first that fits.
+absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound,
+                                    ChosenConfig* chosen) {
   const KernelModel& kernel = *attempt->kernel;
   const api::LaunchRequest& request = *attempt->request;
   attempt->config_is_ours = false;
@@ -199,8 +222,8 @@ absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound, 
   int count = static_cast<int>(kernel.configs().size());
   if (request.config() < 0 || request.config() > count)
     return Error(absl::StatusCode::kInvalidArgument, "CONFIG_UNKNOWN",
-                 absl::StrCat("kernel ", kernel.name(), " has ", count, " configurations; there is no number ",
-                              request.config()));
+                 absl::StrCat("kernel ", kernel.name(), " has ", count,
+                              " configurations; there is no number ", request.config()));
   if (request.config() > 0) {
     chosen->choice = {request.config(), &kernel.configs()[request.config() - 1]};
     return absl::OkStatus();
@@ -209,7 +232,8 @@ absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound, 
   ASSIGN_OR_RETURN(bool given_in_full, ConfigIsGivenInFull(kernel, bound));
   if (given_in_full) return absl::OkStatus();
   attempt->config_is_ours = true;
-  ConfigChoices::Choice stored = choices_->Find(kernel, TuningBucket(kernel, bound), *attempt->device);
+  ConfigChoices::Choice stored =
+      choices_->Find(kernel, TuningBucket(kernel, bound), *attempt->device);
   if (stored.config != nullptr && kernel.Usable(stored.index, *attempt->device)) {
     chosen->keep = std::move(stored.config);
     chosen->choice = {stored.index, chosen->keep.get()};
@@ -225,10 +249,11 @@ absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound, 
                             attempt->device->name()));
 }
 
-absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant, const uint32_t grid[3],
-                              BoundLaunch* bound) {
+absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant,
+                              const uint32_t grid[3], BoundLaunch* bound) {
   runtime::ExecutorClient* executor = attempt->device->started();
-  if (executor == nullptr) return absl::InternalError("a variant is loaded on a device that was never started");
+  if (executor == nullptr)
+    return absl::InternalError("a variant is loaded on a device that was never started");
   FillParams(*variant, bound);
   api::LaunchResponse* response = attempt->response;
   response->set_outcome(OutcomeName(attempt->outcome));
@@ -245,8 +270,10 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   command.params = bound->params.data();
   command.num_params = static_cast<uint32_t>(bound->params.size());
   // Owned by the callback, which the executor runs exactly once.
-  auto* launch = new InFlight{std::move(attempt->session), std::move(bound->regions), std::move(variant), response,
-                              std::move(attempt->done)};
+  auto* launch =
+      new InFlight{std::move(attempt->session), std::move(bound->regions), std::move(variant),
+                   std::move(attempt->kernel),  attempt->device,           response,
+                   std::move(attempt->done)};
   metrics_->launches_in_flight->Increment();
   executor->Submit(command, attempt->wait.spin, [this, launch](runtime::LaunchResult result) {
     std::unique_ptr<InFlight> owned(launch);
@@ -261,6 +288,9 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
     // Regions and the variant go before the answer: a client that has its answer may rely on it.
     owned->regions.clear();
     owned->variant.reset();
+    if (!result.status.ok())
+      result.status = LaunchError(result.status, owned->kernel->name(), owned->device->name());
+    owned->kernel.reset();
     End(owned->session.get(), result.status);
     owned->done(std::move(result.status));
   });
@@ -297,7 +327,8 @@ void Launcher::MakeReady(std::shared_ptr<Attempt> attempt, Missing missing) {
       modules_->Load(attempt->request->module(), attempt->wait.timeout,
                      [this, attempt](absl::StatusOr<std::shared_ptr<const Module>> module) {
                        absl::Status status = module.status();
-                       if (status.ok()) status = KernelOf(*std::move(module), attempt->request->kernel()).status();
+                       if (status.ok())
+                         status = KernelOf(*std::move(module), attempt->request->kernel()).status();
                        status.ok() ? TryAgain(attempt) : Finish(attempt.get(), status);
                      });
       return;
@@ -311,17 +342,19 @@ void Launcher::MakeReady(std::shared_ptr<Attempt> attempt, Missing missing) {
       });
       return;
     case Missing::kVariant:
-      EnsureVariant(attempt->kernel, attempt->device, attempt->key, attempt->job, attempt->wait.timeout,
-                    [this, attempt](absl::StatusOr<LoadedVariant> loaded) {
+      EnsureVariant(attempt->kernel, attempt->device, attempt->key, attempt->job,
+                    attempt->wait.timeout, [this, attempt](absl::StatusOr<LoadedVariant> loaded) {
                       if (loaded.ok()) {
                         attempt->outcome = std::max(attempt->outcome, loaded->outcome);
                         attempt->compile_seconds += loaded->compile_seconds;
-                        if (loaded->outcome == CompileOutcome::kCompiled && serving_.load(std::memory_order_relaxed))
+                        if (loaded->outcome == CompileOutcome::kCompiled &&
+                            serving_.load(std::memory_order_relaxed))
                           metrics_->CountJitDuringServing(attempt->kernel->name());
                         TryAgain(attempt);
                       } else if (attempt->config_is_ours && OutgrowsTarget(loaded.status())) {
-                        spdlog::info("configuration {} of {} does not fit {}: {}", attempt->config_index,
-                                     attempt->kernel->name(), attempt->device->name(), loaded.status().ToString());
+                        spdlog::info("configuration {} of {} does not fit {}: {}",
+                                     attempt->config_index, attempt->kernel->name(),
+                                     attempt->device->name(), loaded.status().ToString());
                         attempt->kernel->MarkUnusable(attempt->config_index, *attempt->device);
                         TryAgain(attempt);
                       } else {
@@ -341,7 +374,8 @@ void Launcher::TryAgain(const std::shared_ptr<Attempt>& attempt) {
     MakeReady(attempt, missing);
 }
 
-std::shared_ptr<KernelModel> Launcher::FindKernel(const std::string& module, const std::string& kernel) const {
+std::shared_ptr<KernelModel> Launcher::FindKernel(const std::string& module,
+                                                  const std::string& kernel) const {
   thread_local std::string key;
   AppendModuleAndKernel(module, kernel, &key);
   absl::ReaderMutexLock lock(&mutex_);
@@ -349,8 +383,8 @@ std::shared_ptr<KernelModel> Launcher::FindKernel(const std::string& module, con
   return found == kernels_.end() ? nullptr : found->second;
 }
 
-absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(std::shared_ptr<const Module> module,
-                                                                const std::string& kernel) {
+absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(
+    std::shared_ptr<const Module> module, const std::string& kernel) {
   std::string key;
   AppendModuleAndKernel(module->id, kernel, &key);
   {
@@ -358,7 +392,8 @@ absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(std::shared_ptr<
     auto found = kernels_.find(key);
     if (found != kernels_.end()) return found->second;
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<KernelModel> model, KernelModel::Create(std::move(module), kernel));
+  ASSIGN_OR_RETURN(std::shared_ptr<KernelModel> model,
+                   KernelModel::Create(std::move(module), kernel));
   std::shared_ptr<KernelModel> dropped;
   absl::MutexLock lock(&mutex_);
   if (kernels_.size() >= kMaxKernels) {
@@ -368,19 +403,22 @@ absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(std::shared_ptr<
   return kernels_.emplace(key, std::move(model)).first->second;
 }
 
-void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device, const std::string& key,
-                             const storage::CompileJob& job, absl::Duration timeout,
+void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device,
+                             const std::string& key, const storage::CompileJob& job,
+                             absl::Duration timeout,
                              std::function<void(absl::StatusOr<LoadedVariant>)> done) {
   std::string flight = absl::StrCat(kernel->id(), "/", key);
-  bool lead = flights_.Join(flight, timeout, [done](const absl::StatusOr<LoadedVariant>& loaded, bool led) {
-    if (!loaded.ok()) {
-      done(loaded.status());
-      return;
-    }
-    LoadedVariant mine = *loaded;
-    if (!led && mine.outcome == CompileOutcome::kCompiled) mine.outcome = CompileOutcome::kCoalesced;
-    done(std::move(mine));
-  });
+  bool lead =
+      flights_.Join(flight, timeout, [done](const absl::StatusOr<LoadedVariant>& loaded, bool led) {
+        if (!loaded.ok()) {
+          done(loaded.status());
+          return;
+        }
+        LoadedVariant mine = *loaded;
+        if (!led && mine.outcome == CompileOutcome::kCompiled)
+          mine.outcome = CompileOutcome::kCoalesced;
+        done(std::move(mine));
+      });
   if (!lead) return;
   // Somebody may have finished it between our look-up and now.
   if (std::shared_ptr<Variant> there = kernel->FindVariant(key)) {
@@ -389,20 +427,22 @@ void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device
     flights_.Finish(flight, loaded);
     return;
   }
-  compiler_->GetOrCompile(job, kernel->description().closure(), absl::InfiniteDuration(),
-                          [this, flight, kernel, device, key](absl::StatusOr<CompiledArtifact> compiled) {
-                            if (!compiled.ok()) {
-                              flights_.Finish(flight, compiled.status());
-                              return;
-                            }
-                            pool_->Run([this, flight, kernel, device, key, compiled = *std::move(compiled)] {
-                              LoadVariant(flight, kernel, device, key, compiled);
-                            });
-                          });
+  compiler_->GetOrCompile(
+      job, kernel->description().closure(), absl::InfiniteDuration(),
+      [this, flight, kernel, device, key](absl::StatusOr<CompiledArtifact> compiled) {
+        if (!compiled.ok()) {
+          flights_.Finish(flight, compiled.status());
+          return;
+        }
+        pool_->Run([this, flight, kernel, device, key, compiled = *std::move(compiled)] {
+          LoadVariant(flight, kernel, device, key, compiled);
+        });
+      });
 }
 
-void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel, Device* device,
-                           const std::string& key, const CompiledArtifact& compiled) {
+void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel,
+                           Device* device, const std::string& key,
+                           const CompiledArtifact& compiled) {
   absl::StatusOr<runtime::ExecutorClient*> executor = device->Start();
   if (!executor.ok()) {
     flights_.Finish(flight, executor.status());
@@ -411,13 +451,15 @@ void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelMode
   uint64_t id = next_kernel_id_.fetch_add(1, std::memory_order_relaxed);
   absl::Status loaded_on_device = (*executor)->LoadKernel(id, *compiled.artifact);
   if (!loaded_on_device.ok()) {
-    flights_.Finish(flight, absl::Status(loaded_on_device.code(),
-                                         absl::StrCat("loading ", kernel->name(), " on ", device->name(), ": ",
-                                                      loaded_on_device.message())));
+    flights_.Finish(
+        flight, absl::Status(loaded_on_device.code(),
+                             absl::StrCat("loading ", kernel->name(), " on ", device->name(), ": ",
+                                          loaded_on_device.message())));
     return;
   }
   LoadedVariant loaded;
-  loaded.variant = std::make_shared<Variant>(id, compiled.key, compiled.artifact->metadata(), *executor, pool_);
+  loaded.variant =
+      std::make_shared<Variant>(id, compiled.key, compiled.artifact->metadata(), *executor, pool_);
   loaded.variant->last_use = launches_.load(std::memory_order_relaxed);
   loaded.outcome = compiled.outcome;
   loaded.compile_seconds = compiled.compile_seconds;
@@ -436,7 +478,9 @@ void Launcher::TrimVariants() {
     for (const auto& [key, kernel] : kernels_) kernels.push_back(kernel);
   }
   for (const auto& kernel : kernels)
-    kernel->ForEachVariant([&](Variant& variant) { uses.push_back(variant.last_use.load(std::memory_order_relaxed)); });
+    kernel->ForEachVariant([&](Variant& variant) {
+      uses.push_back(variant.last_use.load(std::memory_order_relaxed));
+    });
   if (uses.empty()) return;
   FlushUsage();
   // An eighth at a time, so that this is rare.
@@ -458,7 +502,8 @@ void Launcher::FlushUsage() {
   for (const auto& kernel : kernels)
     kernel->ForEachVariant([&](Variant& variant) {
       uint64_t launches = variant.launches.exchange(0, std::memory_order_relaxed);
-      if (launches > 0) store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
+      if (launches > 0)
+        store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
     });
 }
 
@@ -467,7 +512,8 @@ absl::StatusOr<Launcher::Inspection> Launcher::Inspect(const api::LaunchRequest&
   ASSIGN_OR_RETURN(inspection.device, devices_->Find(request.device()));
   std::shared_ptr<const Module> module = modules_->FindLoaded(request.module());
   if (module == nullptr)
-    return Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN", absl::StrCat("module ", request.module(), " is not loaded"));
+    return Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN",
+                 absl::StrCat("module ", request.module(), " is not loaded"));
   ASSIGN_OR_RETURN(inspection.kernel, KernelOf(std::move(module), request.kernel()));
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request.session()));
   ThreadBoundLaunch scratch;
@@ -477,18 +523,21 @@ absl::StatusOr<Launcher::Inspection> Launcher::Inspect(const api::LaunchRequest&
   return inspection;
 }
 
-void Launcher::Compile(const api::CompileRequest& request, absl::Duration timeout, CompileDone done) {
-  modules_->Load(request.module(), timeout,
-                 [this, request, timeout, done](absl::StatusOr<std::shared_ptr<const Module>> module) {
-                   if (module.ok())
-                     CompileKnown(*std::move(module), request, timeout, done);
-                   else
-                     done(module.status());
-                 });
+void Launcher::Compile(const api::CompileRequest& request, absl::Duration timeout,
+                       CompileDone done) {
+  modules_->Load(
+      request.module(), timeout,
+      [this, request, timeout, done](absl::StatusOr<std::shared_ptr<const Module>> module) {
+        if (module.ok())
+          CompileKnown(*std::move(module), request, timeout, done);
+        else
+          done(module.status());
+      });
 }
 
-void Launcher::CompileKnown(std::shared_ptr<const Module> module, const api::CompileRequest& request,
-                            absl::Duration timeout, CompileDone done) {
+void Launcher::CompileKnown(std::shared_ptr<const Module> module,
+                            const api::CompileRequest& request, absl::Duration timeout,
+                            CompileDone done) {
   BoundLaunch bound;
   std::shared_ptr<KernelModel> kernel;
   Device* device = nullptr;
@@ -512,24 +561,27 @@ void Launcher::CompileKnown(std::shared_ptr<const Module> module, const api::Com
       CompiledVariant variant;
       variant.outcome = compiled->outcome;
       variant.compile_seconds = compiled->compile_seconds;
-      variant.stages.insert(compiled->artifact->stages().begin(), compiled->artifact->stages().end());
-      variant.notes.assign(compiled->artifact->metadata().notes().begin(), compiled->artifact->metadata().notes().end());
+      variant.stages.insert(compiled->artifact->stages().begin(),
+                            compiled->artifact->stages().end());
+      variant.notes.assign(compiled->artifact->metadata().notes().begin(),
+                           compiled->artifact->metadata().notes().end());
       done(std::move(variant));
     });
     return;
   }
-  EnsureVariant(kernel, device, bound.key, job, timeout, [done](absl::StatusOr<LoadedVariant> loaded) {
-    if (!loaded.ok()) {
-      done(loaded.status());
-      return;
-    }
-    CompiledVariant variant;
-    variant.outcome = loaded->outcome;
-    variant.compile_seconds = loaded->compile_seconds;
-    variant.key_hex = loaded->variant->key.hex();
-    variant.notes = loaded->variant->notes;
-    done(std::move(variant));
-  });
+  EnsureVariant(kernel, device, bound.key, job, timeout,
+                [done](absl::StatusOr<LoadedVariant> loaded) {
+                  if (!loaded.ok()) {
+                    done(loaded.status());
+                    return;
+                  }
+                  CompiledVariant variant;
+                  variant.outcome = loaded->outcome;
+                  variant.compile_seconds = loaded->compile_seconds;
+                  variant.key_hex = loaded->variant->key.hex();
+                  variant.notes = loaded->variant->notes;
+                  done(std::move(variant));
+                });
 }
 
 }  // namespace tessera::server

@@ -1,8 +1,9 @@
 // Launches kernels: from a request to the executor and back.
 //
-// The hot path (a variant that is loaded) runs on the caller's thread without locks held across it: bind, specialise,
-// look up, submit. Whatever is missing (the module, a mapping, the variant) is made ready in the background, and the
-// launch is tried again; nothing waits for a compile but the launches that need it.
+// The hot path (a variant that is loaded) runs on the caller's thread without locks held across it:
+// bind, specialise, look up, submit. Whatever is missing (the module, a mapping, the variant) is
+// made ready in the background, and the launch is tried again; nothing waits for a compile but the
+// launches that need it.
 #ifndef TESSERA_SERVER_LAUNCH_LAUNCHER_H_
 #define TESSERA_SERVER_LAUNCH_LAUNCHER_H_
 
@@ -45,12 +46,13 @@ class Launcher {
   using Done = std::function<void(absl::Status)>;
 
   // All must outlive this object.
-  Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules, CompileService* compiler,
-           cache::CacheStore* store, const ConfigChoices* choices, TaskPool* pool, Timer* timer, Metrics* metrics,
-           LauncherLimits limits);
+  Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules,
+           CompileService* compiler, cache::CacheStore* store, const ConfigChoices* choices,
+           TaskPool* pool, Timer* timer, Metrics* metrics, LauncherLimits limits);
 
   // `request` is only read before this returns; `response` must live until `done` runs.
-  void Launch(const api::LaunchRequest& request, LaunchWait wait, api::LaunchResponse* response, Done done);
+  void Launch(const api::LaunchRequest& request, LaunchWait wait, api::LaunchResponse* response,
+              Done done);
 
   // Compiles and loads a variant described by signature strings ("x=*fp16:16").
   struct CompiledVariant {
@@ -87,7 +89,8 @@ class Launcher {
   struct Attempt;
   struct ChosenConfig {
     ConfigChoice choice;
-    std::shared_ptr<const KernelModel::Config> keep;  // what `choice` points to, where it is not the kernel's own
+    std::shared_ptr<const KernelModel::Config>
+        keep;  // what `choice` points to, where it is not the kernel's own
   };
   enum class Missing { kNothing, kModule, kMappings, kVariant };
   struct LoadedVariant {
@@ -100,14 +103,17 @@ class Launcher {
   // Submits if nothing is missing; then the attempt's end comes through its InFlight.
   absl::Status TrySubmit(Attempt* attempt, Missing* missing);
   absl::Status ChooseConfig(Attempt* attempt, const BoundLaunch& bound, ChosenConfig* chosen);
-  absl::Status Submit(Attempt* attempt, std::shared_ptr<Variant> variant, const uint32_t grid[3], BoundLaunch* bound);
+  absl::Status Submit(Attempt* attempt, std::shared_ptr<Variant> variant, const uint32_t grid[3],
+                      BoundLaunch* bound);
   void MakeReady(std::shared_ptr<Attempt> attempt, Missing missing);
   void TryAgain(const std::shared_ptr<Attempt>& attempt);
   void Finish(Attempt* attempt, absl::Status status);
   void End(Session* session, const absl::Status& status);
 
-  std::shared_ptr<KernelModel> FindKernel(const std::string& module, const std::string& kernel) const;
-  absl::StatusOr<std::shared_ptr<KernelModel>> KernelOf(std::shared_ptr<const Module> module, const std::string& kernel);
+  std::shared_ptr<KernelModel> FindKernel(const std::string& module,
+                                          const std::string& kernel) const;
+  absl::StatusOr<std::shared_ptr<KernelModel>> KernelOf(std::shared_ptr<const Module> module,
+                                                        const std::string& kernel);
 
   void EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device, const std::string& key,
                      const storage::CompileJob& job, absl::Duration timeout,
@@ -115,8 +121,8 @@ class Launcher {
   void LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel, Device* device,
                    const std::string& key, const CompiledArtifact& compiled);
   void TrimVariants();
-  void CompileKnown(std::shared_ptr<const Module> module, const api::CompileRequest& request, absl::Duration timeout,
-                    CompileDone done);
+  void CompileKnown(std::shared_ptr<const Module> module, const api::CompileRequest& request,
+                    absl::Duration timeout, CompileDone done);
 
   SessionRegistry* const sessions_;
   DeviceTable* const devices_;

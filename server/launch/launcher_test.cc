@@ -25,7 +25,8 @@ class FakeChoices : public ConfigChoices {
     if (index == 0 || asked != bucket) return {};
     Choice choice;
     choice.index = index;
-    choice.config = std::make_shared<KernelModel::Config>(*kernel.ModelConfig(kernel.configs()[index - 1].config));
+    choice.config = std::make_shared<KernelModel::Config>(
+        *kernel.ModelConfig(kernel.configs()[index - 1].config));
     return choice;
   }
 };
@@ -56,10 +57,13 @@ class LauncherTest : public ::testing::Test {
     devices_.Add({"interpreter", "interpreter", "", "model", 1}, starter);
     limits_.launches_in_flight = 2;
     sessions_ = std::make_unique<SessionRegistry>(limits_, &pool_, &metrics_);
-    modules_ = std::make_unique<ModuleTable>(store_.get(), &backend_, &pool_, &timer_, "build", 1 << 20);
-    compiler_ = std::make_unique<CompileService>(store_.get(), &backend_, &pool_, &timer_, &metrics_, "build", absl::Hours(1));
-    launcher_ = std::make_unique<Launcher>(sessions_.get(), &devices_, modules_.get(), compiler_.get(), store_.get(),
-                                           &choices_, &pool_, &timer_, &metrics_, LauncherLimits{8});
+    modules_ =
+        std::make_unique<ModuleTable>(store_.get(), &backend_, &pool_, &timer_, "build", 1 << 20);
+    compiler_ = std::make_unique<CompileService>(store_.get(), &backend_, &pool_, &timer_,
+                                                 &metrics_, "build", absl::Hours(1));
+    launcher_ = std::make_unique<Launcher>(sessions_.get(), &devices_, modules_.get(),
+                                           compiler_.get(), store_.get(), &choices_, &pool_,
+                                           &timer_, &metrics_, LauncherLimits{8});
     session_ = *sessions_->Open("test", Peer{1, 1, 1});
     region_ = (*AllocateMemory(sessions_.get(), session_.get(), device_, 4096))->id();
   }
@@ -73,7 +77,8 @@ class LauncherTest : public ::testing::Test {
     storage::SourceFile file;
     file.set_text(text);
     auto id = std::make_shared<std::promise<std::string>>();
-    modules_->Register({file}, absl::InfiniteDuration(), [id](auto module) { id->set_value((*module)->id); });
+    modules_->Register({file}, absl::InfiniteDuration(),
+                       [id](auto module) { id->set_value((*module)->id); });
     return id->get_future().get();
   }
 
@@ -101,11 +106,13 @@ class LauncherTest : public ::testing::Test {
     return request;
   }
 
-  absl::StatusOr<api::LaunchResponse> Launch(const api::LaunchRequest& request, absl::Duration timeout = absl::InfiniteDuration()) {
+  absl::StatusOr<api::LaunchResponse> Launch(const api::LaunchRequest& request,
+                                             absl::Duration timeout = absl::InfiniteDuration()) {
     api::LaunchResponse response;
     // Shared: set_value may still run when the waiter has gone on.
     auto ended = std::make_shared<std::promise<absl::Status>>();
-    launcher_->Launch(request, {timeout, absl::ZeroDuration()}, &response, [ended](absl::Status s) { ended->set_value(s); });
+    launcher_->Launch(request, {timeout, absl::ZeroDuration()}, &response,
+                      [ended](absl::Status s) { ended->set_value(s); });
     RETURN_IF_ERROR(ended->get_future().get());
     return response;
   }
@@ -198,15 +205,28 @@ TEST_F(LauncherTest, NamesWhatIsWrongWithTheArguments) {
   EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->set_name("z"); }), "ARGUMENT_UNKNOWN");
   EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->set_name("y"); }), "BAD_ARGUMENT");
   EXPECT_EQ(changed([](auto* r) { r->mutable_arguments()->RemoveLast(); }), "ARGUMENT_MISSING");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_dtype("fp17"); }), "BAD_DTYPE");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_region(99); }), "REGION_UNKNOWN");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_shape(0, 1025); }), "REGION_TOO_SMALL");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_byte_offset(4000); }), "REGION_TOO_SMALL");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_byte_offset(5000); }), "REGION_TOO_SMALL");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_byte_offset(2); }), "MISALIGNED");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->add_strides(-1); }), "REGION_TOO_SMALL");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->add_strides(int64_t{1} << 62); }), "BAD_TENSOR");
-  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_shape(0, -1); }), "BAD_TENSOR");
+  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_dtype("fp17"); }),
+            "BAD_DTYPE");
+  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_region(99); }),
+            "REGION_UNKNOWN");
+  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_shape(0, 1025); }),
+            "REGION_TOO_SMALL");
+  EXPECT_EQ(
+      changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_byte_offset(4000); }),
+      "REGION_TOO_SMALL");
+  EXPECT_EQ(
+      changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_byte_offset(5000); }),
+      "REGION_TOO_SMALL");
+  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_byte_offset(2); }),
+            "MISALIGNED");
+  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->add_strides(-1); }),
+            "REGION_TOO_SMALL");
+  EXPECT_EQ(changed([](auto* r) {
+              r->mutable_arguments(0)->mutable_tensor()->add_strides(int64_t{1} << 62);
+            }),
+            "BAD_TENSOR");
+  EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(0)->mutable_tensor()->set_shape(0, -1); }),
+            "BAD_TENSOR");
   EXPECT_EQ(changed([](auto* r) { r->mutable_arguments(2)->set_type("i4x"); }), "BAD_ARGUMENT");
   EXPECT_EQ(changed([](auto* r) { r->set_kernel("sub_kernel"); }), "KERNEL_UNKNOWN");
   EXPECT_EQ(changed([](auto* r) { r->set_module("0123"); }), "MODULE_UNKNOWN");
@@ -282,7 +302,8 @@ TEST_F(LauncherTest, TellsWhyAKernelDoesNotCompileAndRemembersIt) {
 TEST_F(LauncherTest, GivesUpOnACompileAtTheCallersDeadline) {
   std::string module = Register("plain");
   backend_.hold = true;
-  EXPECT_EQ(Launch(Request(module), absl::Milliseconds(1)).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Launch(Request(module), absl::Milliseconds(1)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
   pool_.Drain();
   backend_.Release();
   pool_.Drain();
@@ -337,7 +358,8 @@ TEST_F(LauncherTest, RunsTheFirstConfigurationThatFits) {
   EXPECT_EQ(response->config(), 1);
   EXPECT_EQ(LastLaunch().grid[0], 2u);
   EXPECT_EQ(backend_.jobs()[0].options().num_warps(), 2u);
-  backend_.failures = {absl::ResourceExhaustedError("shared memory"), absl::FailedPreconditionError("registers")};
+  backend_.failures = {absl::ResourceExhaustedError("shared memory"),
+                       absl::FailedPreconditionError("registers")};
   response = Launch(Request(module, 96, false));
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(response->config(), 3);
@@ -383,9 +405,11 @@ TEST_F(LauncherTest, CompilesFromASignatureWhatALaunchThenHits) {
   api::CompileRequest request;
   request.set_module(module);
   request.set_kernel("add_kernel");
-  for (const char* entry : {"x=*fp32:16", "y=*fp32:16", "n=i32", "BLOCK=32"}) request.add_signature(entry);
+  for (const char* entry : {"x=*fp32:16", "y=*fp32:16", "n=i32", "BLOCK=32"})
+    request.add_signature(entry);
   auto compiled = std::make_shared<std::promise<absl::StatusOr<Launcher::CompiledVariant>>>();
-  launcher_->Compile(request, absl::InfiniteDuration(), [compiled](auto result) { compiled->set_value(std::move(result)); });
+  launcher_->Compile(request, absl::InfiniteDuration(),
+                     [compiled](auto result) { compiled->set_value(std::move(result)); });
   absl::StatusOr<Launcher::CompiledVariant> variant = compiled->get_future().get();
   ASSERT_TRUE(variant.ok()) << variant.status();
   EXPECT_EQ(variant->outcome, CompileOutcome::kCompiled);

@@ -19,9 +19,10 @@ class OpCatalog {
   virtual tessera::v1::ListOpsResponse List() const = 0;
   // The kernel file of an op. NOT_FOUND lists the ops there are.
   virtual absl::StatusOr<storage::SourceFile> Source(const std::string& op) const = 0;
-  // The launch of an op: everything but session, module, device and tag. INVALID_ARGUMENT names the tensor or
-  // attribute that breaks the op's contract.
-  virtual absl::StatusOr<tessera::v1::LaunchRequest> Plan(const tessera::v1::LaunchOpRequest& request) const = 0;
+  // The launch of an op: everything but session, module, device and tag. INVALID_ARGUMENT names the
+  // tensor or attribute that breaks the op's contract.
+  virtual absl::StatusOr<tessera::v1::LaunchRequest> Plan(
+      const tessera::v1::LaunchOpRequest& request) const = 0;
 };
 
 }  // namespace tessera::server

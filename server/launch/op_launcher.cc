@@ -5,8 +5,8 @@
 
 namespace tessera::server {
 
-void OpLauncher::Launch(const api::LaunchOpRequest& request, LaunchWait wait, api::LaunchResponse* response,
-                        Launcher::Done done) {
+void OpLauncher::Launch(const api::LaunchOpRequest& request, LaunchWait wait,
+                        api::LaunchResponse* response, Launcher::Done done) {
   absl::StatusOr<api::LaunchRequest> launch = catalog_->Plan(request);
   if (!launch.ok()) {
     done(launch.status());
@@ -31,8 +31,8 @@ void OpLauncher::Launch(const api::LaunchOpRequest& request, LaunchWait wait, ap
   }
   auto kept = std::make_shared<api::LaunchRequest>(*std::move(launch));
   modules_->Register({*std::move(source)}, wait.timeout,
-                     [this, kept, wait, response, op = request.op(),
-                      done = std::move(done)](absl::StatusOr<std::shared_ptr<const Module>> module) {
+                     [this, kept, wait, response, op = request.op(), done = std::move(done)](
+                         absl::StatusOr<std::shared_ptr<const Module>> module) {
                        if (!module.ok()) {
                          done(module.status());
                          return;

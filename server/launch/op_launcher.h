@@ -18,7 +18,8 @@ class OpLauncher {
       : catalog_(catalog), modules_(modules), launcher_(launcher) {}
 
   // As Launcher::Launch.
-  void Launch(const api::LaunchOpRequest& request, LaunchWait wait, api::LaunchResponse* response, Launcher::Done done);
+  void Launch(const api::LaunchOpRequest& request, LaunchWait wait, api::LaunchResponse* response,
+              Launcher::Done done);
   api::ListOpsResponse List() const;
 
  private:

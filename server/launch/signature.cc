@@ -19,7 +19,8 @@ namespace {
 using FactKind = ParameterFacts::Kind;
 
 absl::Status Bad(absl::string_view entry, absl::string_view what) {
-  return Error(absl::StatusCode::kInvalidArgument, "BAD_SIGNATURE", absl::StrCat("signature '", entry, "': ", what));
+  return Error(absl::StatusCode::kInvalidArgument, "BAD_SIGNATURE",
+               absl::StrCat("signature '", entry, "': ", what));
 }
 
 // Splits at commas outside brackets.
@@ -61,7 +62,8 @@ std::optional<storage::ConstantValue> Literal(absl::string_view text) {
   return value;
 }
 
-absl::Status ToFacts(absl::string_view entry, const storage::ParameterSpec& spec, ParameterFacts* facts) {
+absl::Status ToFacts(absl::string_view entry, const storage::ParameterSpec& spec,
+                     ParameterFacts* facts) {
   switch (spec.kind_case()) {
     case storage::ParameterSpec::kConstant:
       if (spec.constant().has_none()) {
@@ -82,7 +84,8 @@ absl::Status ToFacts(absl::string_view entry, const storage::ParameterSpec& spec
     case storage::ParameterSpec::kTensorDescriptor: {
       const auto& descriptor = spec.tensor_descriptor();
       std::optional<DType> element = ParseDType(descriptor.element_type());
-      if (!element) return Bad(entry, absl::StrCat("'", descriptor.element_type(), "' is no element type"));
+      if (!element)
+        return Bad(entry, absl::StrCat("'", descriptor.element_type(), "' is no element type"));
       facts->kind = FactKind::kDescriptor;
       facts->type = *element;
       facts->block_shape.assign(descriptor.block_shape().begin(), descriptor.block_shape().end());
@@ -107,7 +110,8 @@ absl::Status ToFacts(absl::string_view entry, const storage::ParameterSpec& spec
 }
 
 BoundArgument ArgumentFor(const ParameterFacts& facts, const ParameterFacts* stored) {
-  // For heuristics: a constant has its value, None is None, and of the rest it is only known that it is there.
+  // For heuristics: a constant has its value, None is None, and of the rest it is only known that
+  // it is there.
   BoundArgument argument;
   switch (facts.kind) {
     case FactKind::kConstant:
@@ -154,8 +158,8 @@ absl::StatusOr<SignatureEntry> ParseSignatureEntry(absl::string_view text, bool 
   return entry;
 }
 
-absl::Status BindSignature(const api::CompileRequest& request, const KernelModel& kernel, const Device& device,
-                           BoundLaunch* bound) {
+absl::Status BindSignature(const api::CompileRequest& request, const KernelModel& kernel,
+                           const Device& device, BoundLaunch* bound) {
   size_t count = kernel.parameters().size();
   bound->arguments.assign(count, BoundArgument());
   bound->facts.assign(count, ParameterFacts());
@@ -165,7 +169,8 @@ absl::Status BindSignature(const api::CompileRequest& request, const KernelModel
       absl::string_view name = absl::StripAsciiWhitespace(text.substr(0, text.find('=')));
       int at = kernel.FindParameter(name);
       if (at < 0) return kernel.UnknownParameter(name);
-      ASSIGN_OR_RETURN(SignatureEntry entry, ParseSignatureEntry(text, kernel.parameters()[at].is_constexpr));
+      ASSIGN_OR_RETURN(SignatureEntry entry,
+                       ParseSignatureEntry(text, kernel.parameters()[at].is_constexpr));
       bound->facts[at] = std::move(entry.facts);
       bound->arguments[at] = ArgumentFor(bound->facts[at], &bound->facts[at]);
       typed[at] = true;
@@ -184,8 +189,8 @@ absl::Status BindSignature(const api::CompileRequest& request, const KernelModel
   int configs = static_cast<int>(kernel.configs().size());
   if (request.config() < 0 || request.config() > configs)
     return Error(absl::StatusCode::kInvalidArgument, "CONFIG_UNKNOWN",
-                 absl::StrCat("kernel ", kernel.name(), " has ", configs, " configurations; there is no number ",
-                              request.config()));
+                 absl::StrCat("kernel ", kernel.name(), " has ", configs,
+                              " configurations; there is no number ", request.config()));
   ASSIGN_OR_RETURN(bool given_in_full, ConfigIsGivenInFull(kernel, *bound));
   if (request.config() > 0)
     choice = {request.config(), &kernel.configs()[request.config() - 1]};
@@ -194,12 +199,14 @@ absl::Status BindSignature(const api::CompileRequest& request, const KernelModel
   // Parameters with a type keep their facts; the others are completed as a launch's are.
   std::vector<ParameterFacts> facts = bound->facts;
   for (size_t i = 0; i < count; ++i)
-    if (typed[i] && facts[i].kind == FactKind::kConstant) bound->arguments[i].constant = &facts[i].value();
+    if (typed[i] && facts[i].kind == FactKind::kConstant)
+      bound->arguments[i].constant = &facts[i].value();
   RETURN_IF_ERROR(CompleteAndSpecialise(kernel, device, choice, request.options(), bound));
   for (size_t i = 0; i < count; ++i) {
     bool by_config = false;
     if (choice.config != nullptr)
-      for (const auto& [parameter, value] : choice.config->values) by_config |= parameter == static_cast<int>(i);
+      for (const auto& [parameter, value] : choice.config->values)
+        by_config |= parameter == static_cast<int>(i);
     if (typed[i] && !by_config) bound->facts[i] = facts[i];
   }
   // What the facts point to must outlive this function's copies.

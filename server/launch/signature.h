@@ -1,4 +1,5 @@
-// Signature strings of the command line, "x=*fp16:16": what a variant knows of a parameter without a launch.
+// Signature strings of the command line, "x=*fp16:16": what a variant knows of a parameter without
+// a launch.
 #ifndef TESSERA_SERVER_LAUNCH_SIGNATURE_H_
 #define TESSERA_SERVER_LAUNCH_SIGNATURE_H_
 
@@ -18,13 +19,15 @@ struct SignatureEntry {
   ParameterFacts facts;
 };
 
-// One entry: "x=*fp16:16", "n=i32:16", "flag=i1", "one=1", "bias=None", "t=(i32,*fp32)"; for constexpr parameters also a
-// literal, "BLOCK=64", "FAST=True", "EPS=1e-6". INVALID_ARGUMENT says what is accepted.
+// One entry: "x=*fp16:16", "n=i32:16", "flag=i1", "one=1", "bias=None", "t=(i32,*fp32)"; for
+// constexpr parameters also a literal, "BLOCK=64", "FAST=True", "EPS=1e-6". INVALID_ARGUMENT says
+// what is accepted.
 absl::StatusOr<SignatureEntry> ParseSignatureEntry(absl::string_view text, bool is_constexpr);
 
-// Fills bound->facts, options and key from a request's signature, constants, configuration, defaults and heuristics.
-absl::Status BindSignature(const api::CompileRequest& request, const KernelModel& kernel, const Device& device,
-                           BoundLaunch* bound);
+// Fills bound->facts, options and key from a request's signature, constants, configuration,
+// defaults and heuristics.
+absl::Status BindSignature(const api::CompileRequest& request, const KernelModel& kernel,
+                           const Device& device, BoundLaunch* bound);
 
 }  // namespace tessera::server
 

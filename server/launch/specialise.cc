@@ -19,19 +19,22 @@ namespace api = ::tessera::v1;
 using ArgumentKind = BoundArgument::Kind;
 using FactKind = ParameterFacts::Kind;
 
-// Types that an annotation forces. As in Triton, `float`, `torch.Tensor`, `tl.tensor` and the like force nothing.
+// Types that an annotation forces. As in Triton, `float`, `torch.Tensor`, `tl.tensor` and the like
+// force nothing.
 std::optional<DType> AnnotatedType(absl::string_view text) {
   text = absl::StripAsciiWhitespace(text);
   if (text.size() >= 2 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0])
     text = text.substr(1, text.size() - 2);
   if (text == "int") return DType::kInt32;
-  if (text == "float" || text == "long" || text == "double" || text == "half" || text == "short") return std::nullopt;
+  if (text == "float" || text == "long" || text == "double" || text == "half" || text == "short")
+    return std::nullopt;
   return ParseDType(text);
 }
 
 absl::Status Mismatch(const ParameterModel& parameter, absl::string_view what) {
   return Error(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
-               absl::StrCat("argument '", parameter.name, "': ", what), {{"argument", parameter.name}});
+               absl::StrCat("argument '", parameter.name, "': ", what),
+               {{"argument", parameter.name}});
 }
 
 struct IntegerRange {
@@ -49,11 +52,14 @@ IntegerRange RangeOf(DType type) {
 }
 
 DType NaturalType(int64_t value) {
-  return value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max() ? DType::kInt32
-                                                                                                      : DType::kInt64;
+  return value >= std::numeric_limits<int32_t>::min() &&
+                 value <= std::numeric_limits<int32_t>::max()
+             ? DType::kInt32
+             : DType::kInt64;
 }
 
-absl::Status SpecialiseInteger(const ParameterModel& parameter, const BoundArgument& argument, ParameterFacts* facts) {
+absl::Status SpecialiseInteger(const ParameterModel& parameter, const BoundArgument& argument,
+                               ParameterFacts* facts) {
   bool is_unsigned = argument.kind == ArgumentKind::kUnsigned;
   std::optional<DType> type = argument.forced ? argument.forced : parameter.annotated;
   if (!type) {
@@ -65,14 +71,16 @@ absl::Status SpecialiseInteger(const ParameterModel& parameter, const BoundArgum
   facts->kind = FactKind::kScalar;
   facts->type = *type;
   if (IsFloat(*type)) {
-    double value = is_unsigned ? static_cast<double>(argument.unsigned_integer) : static_cast<double>(argument.integer);
+    double value = is_unsigned ? static_cast<double>(argument.unsigned_integer)
+                               : static_cast<double>(argument.integer);
     facts->bits = FloatBits(value, *type);
     return absl::OkStatus();
   }
   IntegerRange range = RangeOf(*type);
   bool fits = is_unsigned ? argument.unsigned_integer <= range.high
                           : argument.integer >= range.low &&
-                                (argument.integer < 0 || static_cast<uint64_t>(argument.integer) <= range.high);
+                                (argument.integer < 0 ||
+                                 static_cast<uint64_t>(argument.integer) <= range.high);
   if (!fits)
     return Mismatch(parameter, absl::StrCat(is_unsigned ? absl::StrCat(argument.unsigned_integer)
                                                         : absl::StrCat(argument.integer),
@@ -81,18 +89,22 @@ absl::Status SpecialiseInteger(const ParameterModel& parameter, const BoundArgum
   facts->bits = bits;
   if (*type == DType::kInt1) return absl::OkStatus();
   facts->equals_one = parameter.specialise_value && bits == 1;
-  facts->divisible_by_16 = parameter.specialise_value && parameter.specialise_alignment && bits % 16 == 0;
+  facts->divisible_by_16 =
+      parameter.specialise_value && parameter.specialise_alignment && bits % 16 == 0;
   return absl::OkStatus();
 }
 
-absl::Status SpecialiseReal(const ParameterModel& parameter, const BoundArgument& argument, ParameterFacts* facts) {
+absl::Status SpecialiseReal(const ParameterModel& parameter, const BoundArgument& argument,
+                            ParameterFacts* facts) {
   std::optional<DType> type = argument.forced ? argument.forced : parameter.annotated;
   facts->kind = FactKind::kScalar;
   facts->type = type.value_or(DType::kFp32);
   if (!IsFloat(facts->type))
-    return Mismatch(parameter, absl::StrCat("a float is given where ", ShortName(facts->type), " is wanted"));
+    return Mismatch(parameter,
+                    absl::StrCat("a float is given where ", ShortName(facts->type), " is wanted"));
   if (ByteSize(facts->type) < 2)
-    return Mismatch(parameter, absl::StrCat("scalars of type ", ShortName(facts->type), " are not passed to kernels"));
+    return Mismatch(parameter, absl::StrCat("scalars of type ", ShortName(facts->type),
+                                            " are not passed to kernels"));
   facts->bits = FloatBits(argument.real, facts->type);
   return absl::OkStatus();
 }
@@ -161,7 +173,8 @@ absl::Status SpecialiseDescriptor(const BoundArgument& argument, ParameterFacts*
   return absl::OkStatus();
 }
 
-// Constants may stand for plain parameters where they have a value at run time: defaults, configurations.
+// Constants may stand for plain parameters where they have a value at run time: defaults,
+// configurations.
 absl::Status SpecialisePlainConstant(const ParameterModel& parameter, const BoundArgument& argument,
                                      ParameterFacts* facts) {
   const storage::ConstantValue& constant = *argument.constant;
@@ -200,14 +213,17 @@ absl::Status SpecialisePlainConstant(const ParameterModel& parameter, const Boun
       return absl::OkStatus();
     }
     default:
-      // Strings, dtypes and functions have no value at run time; as in Triton they are constants wherever they stand.
+      // Strings, dtypes and functions have no value at run time; as in Triton they are constants
+      // wherever they stand.
       return SpecialiseConstexpr(parameter, argument, facts);
   }
   return Specialise(parameter, plain, facts);
 }
 
 void AppendConstant(const storage::ConstantValue& value, std::string* key) {
-  auto append = [key](const void* data, size_t size) { key->append(static_cast<const char*>(data), size); };
+  auto append = [key](const void* data, size_t size) {
+    key->append(static_cast<const char*>(data), size);
+  };
   auto append_text = [&](const std::string& text) {
     uint32_t size = static_cast<uint32_t>(text.size());
     append(&size, sizeof(size));
@@ -267,7 +283,8 @@ ParameterModel ModelParameter(const storage::ParameterDescription& description) 
   return model;
 }
 
-absl::Status Specialise(const ParameterModel& parameter, const BoundArgument& argument, ParameterFacts* facts) {
+absl::Status Specialise(const ParameterModel& parameter, const BoundArgument& argument,
+                        ParameterFacts* facts) {
   facts->divisible_by_16 = facts->equals_one = facts->owns_constant = false;
   facts->constant = nullptr;
   facts->bits = 0;
@@ -277,7 +294,8 @@ absl::Status Specialise(const ParameterModel& parameter, const BoundArgument& ar
     case ArgumentKind::kPointer:
       facts->kind = FactKind::kPointer;
       facts->type = argument.element;
-      facts->divisible_by_16 = argument.aligned && parameter.specialise_value && parameter.specialise_alignment;
+      facts->divisible_by_16 =
+          argument.aligned && parameter.specialise_value && parameter.specialise_alignment;
       return absl::OkStatus();
     case ArgumentKind::kInteger:
     case ArgumentKind::kUnsigned:
@@ -328,7 +346,8 @@ void AppendKey(const ParameterFacts& facts, std::string* key) {
       *key += static_cast<char>(facts.type);
       *key += facts.nan_padding ? '\1' : '\0';
       *key += static_cast<char>(facts.block_shape.size());
-      for (int64_t extent : facts.block_shape) key->append(reinterpret_cast<const char*>(&extent), sizeof(extent));
+      for (int64_t extent : facts.block_shape)
+        key->append(reinterpret_cast<const char*>(&extent), sizeof(extent));
       break;
     }
   }
@@ -353,7 +372,8 @@ storage::ParameterSpec ToSpec(const ParameterFacts& facts, absl::string_view nam
       break;
     case FactKind::kTuple:
       spec.mutable_tuple();
-      for (const ParameterFacts& item : facts.items) *spec.mutable_tuple()->add_items() = ToSpec(item, "");
+      for (const ParameterFacts& item : facts.items)
+        *spec.mutable_tuple()->add_items() = ToSpec(item, "");
       break;
     case FactKind::kDescriptor: {
       auto* descriptor = spec.mutable_tensor_descriptor();
@@ -410,7 +430,8 @@ absl::StatusOr<storage::ConstantValue> ToConstant(const api::Constant& constant)
       }
       break;
     case api::Constant::KIND_NOT_SET:
-      return Error(absl::StatusCode::kInvalidArgument, "BAD_CONSTANT", "a constant without a value");
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_CONSTANT",
+                   "a constant without a value");
   }
   return value;
 }
@@ -439,9 +460,11 @@ uint64_t FloatBits(double value, DType type) {
   if (magnitude == 0) return sign;
   int exponent;
   std::frexp(magnitude, &exponent);
-  int unit = std::max(exponent - 1, 1 - bias) - mantissa;  // exponent of the last place; subnormals share the least
+  int unit = std::max(exponent - 1, 1 - bias) -
+             mantissa;  // exponent of the last place; subnormals share the least
   uint64_t steps = static_cast<uint64_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
-  // Normal numbers carry the hidden bit in `steps`; adding it to the exponent field carries over where rounding did.
+  // Normal numbers carry the hidden bit in `steps`; adding it to the exponent field carries over
+  // where rounding did.
   uint64_t bits = steps + (static_cast<uint64_t>(unit + mantissa + bias - 1) << mantissa);
   return sign | (bits >= infinity ? infinity : bits);
 }

@@ -1,7 +1,8 @@
 // Specialisation: from the arguments of a launch to the facts that its code may rely on.
 //
-// Pure. The same facts give the same variant; a variant's key is their encoding, and a CompileJob's parameters are
-// their long form. Rules as Triton's (== 1, divisible by 16, constants), except that an integer equal to 1 keeps its type.
+// Pure. The same facts give the same variant; a variant's key is their encoding, and a CompileJob's
+// parameters are their long form. Rules as Triton's (== 1, divisible by 16, constants), except that
+// an integer equal to 1 keeps its type.
 #ifndef TESSERA_SERVER_LAUNCH_SPECIALISE_H_
 #define TESSERA_SERVER_LAUNCH_SPECIALISE_H_
 
@@ -35,17 +36,27 @@ ParameterModel ModelParameter(const storage::ParameterDescription& description);
 // A value given for a parameter.
 struct BoundArgument {
   enum class Kind : uint8_t {
-    kAbsent, kPointer, kInteger, kUnsigned, kReal, kBoolean, kConstant, kNone, kTuple, kDescriptor
+    kAbsent,
+    kPointer,
+    kInteger,
+    kUnsigned,
+    kReal,
+    kBoolean,
+    kConstant,
+    kNone,
+    kTuple,
+    kDescriptor
   };
   Kind kind = Kind::kAbsent;
-  std::optional<DType> forced;  // scalars: `5:i64`
-  DType element = DType::kFp32;  // pointers
-  bool aligned = false;          // pointers: the address is a multiple of 16
-  int64_t integer = 0;           // kInteger, kBoolean
+  std::optional<DType> forced;    // scalars: `5:i64`
+  DType element = DType::kFp32;   // pointers
+  bool aligned = false;           // pointers: the address is a multiple of 16
+  int64_t integer = 0;            // kInteger, kBoolean
   uint64_t unsigned_integer = 0;  // kUnsigned: 2^63 and above
   double real = 0;
   const storage::ConstantValue* constant = nullptr;  // kConstant; lives elsewhere
-  // kTuple. kDescriptor: the base, a tuple of the extents and a tuple of the strides, as entry parameters' paths count.
+  // kTuple. kDescriptor: the base, a tuple of the extents and a tuple of the strides, as entry
+  // parameters' paths count.
   std::vector<BoundArgument> items;
   std::vector<int64_t> block_shape;  // kDescriptor
   bool nan_padding = false;          // kDescriptor
@@ -63,7 +74,7 @@ struct ParameterFacts {
   bool equals_one = false;
   uint64_t bits = 0;  // scalars: the slot's value (base/kernel_abi.h); no part of the key
   const storage::ConstantValue* constant = nullptr;  // kConstant
-  storage::ConstantValue owned;  // what `constant` points to, where an argument was turned into a constant
+  storage::ConstantValue owned;  // the constant that an argument was turned into
   bool owns_constant = false;
   // kTuple. kDescriptor: as in BoundArgument; the values in there are no facts.
   std::vector<ParameterFacts> items;
@@ -73,8 +84,10 @@ struct ParameterFacts {
   const storage::ConstantValue& value() const { return owns_constant ? owned : *constant; }
 };
 
-// INVALID_ARGUMENT names the parameter: a value that does not fit its type, a tensor for a constexpr, ...
-absl::Status Specialise(const ParameterModel& parameter, const BoundArgument& argument, ParameterFacts* facts);
+// INVALID_ARGUMENT names the parameter: a value that does not fit its type, a tensor for a
+// constexpr, ...
+absl::Status Specialise(const ParameterModel& parameter, const BoundArgument& argument,
+                        ParameterFacts* facts);
 
 // Appends an unambiguous encoding of everything in `facts` that the code depends on.
 void AppendKey(const ParameterFacts& facts, std::string* key);

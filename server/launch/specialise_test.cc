@@ -74,7 +74,9 @@ TEST(Specialise, TypesIntegersByValueAnnotationOrForce) {
       {200, "tl.uint8", "u8"},
       {1, "tl.int1", "i1"},
   };
-  for (const auto& c : cases) EXPECT_EQ(Signature(Facts(Plain(c.annotation), Integer(c.value))), c.want) << c.value << " " << c.annotation;
+  for (const auto& c : cases)
+    EXPECT_EQ(Signature(Facts(Plain(c.annotation), Integer(c.value))), c.want)
+        << c.value << " " << c.annotation;
   BoundArgument forced = Integer(5);
   forced.forced = DType::kInt64;
   EXPECT_EQ(Signature(Facts(Plain("tl.int32"), forced)), "i64");
@@ -130,7 +132,8 @@ TEST(Specialise, NamesTheArgumentThatDoesNotFit) {
   EXPECT_EQ(Specialise(Plain(), BoundArgument(), &facts).message(), "argument 'n': is missing");
   ParameterModel constant = Plain();
   constant.is_constexpr = true;
-  EXPECT_EQ(Specialise(constant, Pointer(DType::kFp32, true), &facts).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Specialise(constant, Pointer(DType::kFp32, true), &facts).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Specialise, TurnsArgumentsOfConstexprParametersIntoConstants) {
@@ -208,8 +211,9 @@ TEST(FloatBits, RoundsToNearestEvenOnce) {
   EXPECT_EQ(FloatBits(65520, DType::kFp16), 0x7c00u);
   EXPECT_EQ(FloatBits(std::ldexp(1, -24), DType::kFp16), 0x0001u);
   EXPECT_EQ(FloatBits(std::ldexp(1, -25), DType::kFp16), 0x0000u);
-  EXPECT_EQ(FloatBits(std::ldexp(1023.75, -24), DType::kFp16), 0x0400u);  // subnormal rounds up to normal
-  EXPECT_EQ(FloatBits(1 + std::ldexp(1, -11), DType::kFp16), 0x3c00u);    // tie to even
+  EXPECT_EQ(FloatBits(std::ldexp(1023.75, -24), DType::kFp16),
+            0x0400u);  // subnormal rounds up to normal
+  EXPECT_EQ(FloatBits(1 + std::ldexp(1, -11), DType::kFp16), 0x3c00u);  // tie to even
   EXPECT_EQ(FloatBits(1 + 3 * std::ldexp(1, -11), DType::kFp16), 0x3c02u);
   EXPECT_EQ(FloatBits(1.0, DType::kBf16), 0x3f80u);
   EXPECT_EQ(FloatBits(3.4e38, DType::kBf16), 0x7f80u);

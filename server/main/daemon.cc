@@ -42,15 +42,17 @@
 namespace tessera::server {
 namespace {
 
-// For work that may block: store look-ups, control messages to executors. More would compete with kernels for cores.
+// For work that may block: store look-ups, control messages to executors. More would compete with
+// kernels for cores.
 constexpr int kPoolThreads = 4;
 constexpr absl::Duration kUpkeepPeriod = absl::Seconds(2);
 constexpr absl::Duration kWorkerDelay = absl::Milliseconds(100);
 // After the drain limit, for gRPC to send the last answers.
 constexpr std::chrono::seconds kShutdownGrace(2);
 
-constexpr const char* kServices[] = {"tessera.v1.ModuleService", "tessera.v1.MemoryService", "tessera.v1.LaunchService",
-                                     "tessera.v1.OpsService",    "tessera.v1.TuningService", "tessera.v1.WarmupService",
+constexpr const char* kServices[] = {"tessera.v1.ModuleService", "tessera.v1.MemoryService",
+                                     "tessera.v1.LaunchService", "tessera.v1.OpsService",
+                                     "tessera.v1.TuningService", "tessera.v1.WarmupService",
                                      "tessera.v1.CacheService",  "tessera.v1.AdminService"};
 
 SessionLimits LimitsOf(const Config& config) {
@@ -65,8 +67,9 @@ SessionLimits LimitsOf(const Config& config) {
 
 }  // namespace
 
-// Everything, in the order of construction: what is later uses what is earlier. Regions and variants that go with the
-// sessions and the launcher leave tasks for the pool, which runs them before the devices go.
+// Everything, in the order of construction: what is later uses what is earlier. Regions and
+// variants that go with the sessions and the launcher leave tasks for the pool, which runs them
+// before the devices go.
 struct Daemon::Running {
   Running(const Config& config, DaemonParts parts, std::unique_ptr<cache::CacheStore> opened)
       : config(config),
@@ -77,13 +80,16 @@ struct Daemon::Running {
         pool(kPoolThreads),
         backend(std::move(parts.backend)),
         sessions(LimitsOf(config), &pool, &metrics),
-        modules(store.get(), backend.get(), &pool, &timer, parts.compiler_build, config.max_source_bytes),
-        compiler(store.get(), backend.get(), &pool, &timer, &metrics, parts.compiler_build, config.remember_failures),
+        modules(store.get(), backend.get(), &pool, &timer, parts.compiler_build,
+                config.max_source_bytes),
+        compiler(store.get(), backend.get(), &pool, &timer, &metrics, parts.compiler_build,
+                 config.remember_failures),
         tunings(store.get()),
-        launcher(&sessions, devices.get(), &modules, &compiler, store.get(), &tunings, &pool, &timer, &metrics,
-                 LauncherLimits{static_cast<uint32_t>(config.max_variants)}),
+        launcher(&sessions, devices.get(), &modules, &compiler, store.get(), &tunings, &pool,
+                 &timer, &metrics, LauncherLimits{static_cast<uint32_t>(config.max_variants)}),
         op_launcher(ops_catalog.get(), &modules, &launcher),
-        tuner(&launcher, &sessions, &modules, &tunings, &metrics, TunerLimits{config.tuning_scratch_bytes}),
+        tuner(&launcher, &sessions, &modules, &tunings, &metrics,
+              TunerLimits{config.tuning_scratch_bytes}),
         warmup(&modules, &launcher, &metrics),
         tuning_thread(1),
         module_service(&modules, &launcher, &pool),
@@ -150,24 +156,27 @@ absl::Status Daemon::Running::Serve() {
     // Two daemons on one port would share its clients between them.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   }
-  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<uint64_t>(config.max_message_bytes, INT32_MAX)));
+  builder.SetMaxReceiveMessageSize(
+      static_cast<int>(std::min<uint64_t>(config.max_message_bytes, INT32_MAX)));
   builder.SetMaxSendMessageSize(-1);
-  for (grpc::Service* service :
-       std::initializer_list<grpc::Service*>{&module_service, &memory_service, &launch_service, &ops_service,
-                                             &tuning_service, &warmup_service, &cache_service, &admin_service})
+  for (grpc::Service* service : std::initializer_list<grpc::Service*>{
+           &module_service, &memory_service, &launch_service, &ops_service, &tuning_service,
+           &warmup_service, &cache_service, &admin_service})
     builder.RegisterService(service);
   // The file exists before its mode can be set; the mask keeps others out meanwhile.
   mode_t mask = umask(0777 & ~static_cast<mode_t>(config.socket_mode));
   server = builder.BuildAndStart();
   umask(mask);
   if (server == nullptr)
-    return absl::UnavailableError("gRPC does not listen on " + config.listen +
-                                  (tcp_port >= 0 || config.tcp_listen == "off" ? "" : " and " + config.tcp_listen));
+    return absl::UnavailableError(
+        "gRPC does not listen on " + config.listen +
+        (tcp_port >= 0 || config.tcp_listen == "off" ? "" : " and " + config.tcp_listen));
   SetHealth(false);
-  RETURN_IF_ERROR(SetSocketAccess(path, static_cast<mode_t>(config.socket_mode), config.socket_group));
+  RETURN_IF_ERROR(
+      SetSocketAccess(path, static_cast<mode_t>(config.socket_mode), config.socket_group));
   ASSIGN_OR_RETURN(descriptor_socket,
-                   DescriptorSocket::Listen(path + ".fd", static_cast<mode_t>(config.socket_mode), config.socket_group,
-                                            &sessions));
+                   DescriptorSocket::Listen(path + ".fd", static_cast<mode_t>(config.socket_mode),
+                                            config.socket_group, &sessions));
   return absl::OkStatus();
 }
 
@@ -191,12 +200,14 @@ void Daemon::Running::BeginWarmup() {
     serve();
     return;
   }
-  absl::Status begun = warmup.StartFile(config.warmup_manifest, [serve](const api::WarmupProgress& progress) {
-    if (!progress.finished()) return;
-    spdlog::info("warm-up: {} of {} done, {} compiled, {} from the cache, {} failed", progress.done(), progress.total(),
-                 progress.compiled(), progress.cached(), progress.failed());
-    serve();
-  });
+  absl::Status begun =
+      warmup.StartFile(config.warmup_manifest, [serve](const api::WarmupProgress& progress) {
+        if (!progress.finished()) return;
+        spdlog::info("warm-up: {} of {} done, {} compiled, {} from the cache, {} failed",
+                     progress.done(), progress.total(), progress.compiled(), progress.cached(),
+                     progress.failed());
+        serve();
+      });
   if (begun.ok()) return;
   // A manifest with a mistake must not keep a machine from serving, nor be overlooked.
   spdlog::error("no warm-up: {}", begun.ToString());
@@ -241,7 +252,8 @@ void Daemon::Running::FillStatus(api::GetStatusResponse* response) {
     if (executor == nullptr) continue;
     to->set_executor_pid(executor->pid());
     to->set_restarts(executor->restarts());
-    for (uint64_t kernel : executor->quarantined()) to->add_quarantined_kernels(std::to_string(kernel));
+    for (uint64_t kernel : executor->quarantined())
+      to->add_quarantined_kernels(std::to_string(kernel));
   }
   for (const BackendWorker& worker : backend->Workers()) {
     api::GetStatusResponse::Worker* to = response->add_workers();
@@ -278,12 +290,14 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Daem
   auto running = std::make_unique<Running>(config, std::move(parts), *std::move(store));
   Running* raw = running.get();
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(running)));
-  if (absl::Status loaded = raw->tunings.Load(); !loaded.ok()) spdlog::warn("reading tunings: {}", loaded.ToString());
+  if (absl::Status loaded = raw->tunings.Load(); !loaded.ok())
+    spdlog::warn("reading tunings: {}", loaded.ToString());
   RETURN_IF_ERROR(raw->Serve());
   spdlog::info("serving at {}, state in {}", config.listen, config.state_dir);
   raw->BeginWarmup();
   raw->exposition = std::make_unique<Exposition>(config.metrics, raw->metrics);
-  // Not at once: a launch from a warm cache needs no worker, and should not share its cores with their start.
+  // Not at once: a launch from a warm cache needs no worker, and should not share its cores with
+  // their start.
   raw->timer.After(kWorkerDelay, [raw] { raw->backend->Start(); });
   raw->timer.Every(kUpkeepPeriod, [raw] { raw->pool.Run([raw] { raw->Upkeep(); }); });
   return daemon;
@@ -301,13 +315,15 @@ void Daemon::Drain() {
   if (r.server != nullptr) {
     r.SetHealth(false);
     spdlog::info("draining: {} launches in flight", r.launcher.in_flight());
-    auto limit = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(r.config.drain_limit);
+    auto limit =
+        std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(r.config.drain_limit);
     while (r.launcher.in_flight() > 0 && std::chrono::steady_clock::now() < limit)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (r.launcher.in_flight() > 0) {
       spdlog::warn("{} launches outlive the drain limit and are ended", r.launcher.in_flight());
       for (const std::unique_ptr<Device>& device : r.devices->all())
-        if (runtime::ExecutorClient* executor = device->started(); executor != nullptr && executor->pid() > 1)
+        if (runtime::ExecutorClient* executor = device->started();
+            executor != nullptr && executor->pid() > 1)
           kill(executor->pid(), SIGKILL);
     }
     // Answers every compile that is waited for, so that their calls can end.

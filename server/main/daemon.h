@@ -30,13 +30,14 @@ struct DaemonParts {
 
 class Daemon {
  public:
-  // Returns when clients are served; warm-up goes on behind. ALREADY_EXISTS: another daemon listens there.
-  // FAILED_PRECONDITION: the state directory is in use.
+  // Returns when clients are served; warm-up goes on behind. ALREADY_EXISTS: another daemon listens
+  // there. FAILED_PRECONDITION: the state directory is in use.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config, DaemonParts parts);
   // Drain, if it was not called.
   ~Daemon();
 
-  // Ends it: no new launches, launches in flight may finish within config.drain_limit, everything is flushed.
+  // Ends it: no new launches, launches in flight may finish within config.drain_limit, everything
+  // is flushed.
   void Drain();
 
   tessera::v1::GetStatusResponse Status();

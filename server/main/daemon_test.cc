@@ -1,4 +1,5 @@
-// A whole daemon in this process, with a fake compiler and a fake executor, spoken to over its Unix sockets.
+// A whole daemon in this process, with a fake compiler and a fake executor, spoken to over its Unix
+// sockets.
 #include "server/main/daemon.h"
 
 #include <fcntl.h>
@@ -82,7 +83,9 @@ class DaemonTest : public ::testing::Test {
     DaemonParts parts;
     parts.version = "test";
     parts.compiler_build = "build";
-    parts.open_store = [] { return absl::StatusOr<std::unique_ptr<cache::CacheStore>>(cache::NewMemoryStore()); };
+    parts.open_store = [] {
+      return absl::StatusOr<std::unique_ptr<cache::CacheStore>>(cache::NewMemoryStore());
+    };
     auto backend = std::make_unique<FakeBackend>();
     backend->descriptions["plain"] = DescribeAddKernel();
     backend_ = backend.get();
@@ -118,13 +121,16 @@ class DaemonTest : public ::testing::Test {
     request.set_memfd(Exchange(offer, memory.get()).ticket());
     api::ImportMemoryResponse response;
     grpc::ClientContext context;
-    grpc::Status status = api::MemoryService::NewStub(channel_)->ImportMemory(&context, request, &response);
+    grpc::Status status =
+        api::MemoryService::NewStub(channel_)->ImportMemory(&context, request, &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
     region_ = response.region();
   }
   api::AttachResponse Exchange(const api::AttachRequest& request, int fd = -1) {
-    absl::Span<const int> descriptors = fd >= 0 ? absl::MakeConstSpan(&fd, 1) : absl::Span<const int>();
-    EXPECT_TRUE(runtime::SendPacket(attached_.get(), request.SerializeAsString(), descriptors).ok());
+    absl::Span<const int> descriptors =
+        fd >= 0 ? absl::MakeConstSpan(&fd, 1) : absl::Span<const int>();
+    EXPECT_TRUE(
+        runtime::SendPacket(attached_.get(), request.SerializeAsString(), descriptors).ok());
     api::AttachResponse response;
     EXPECT_TRUE(response.ParseFromString(runtime::ReceivePacket(attached_.get(), 4096)->bytes));
     EXPECT_EQ(response.code(), 0) << response.message();
@@ -136,7 +142,8 @@ class DaemonTest : public ::testing::Test {
     request.add_files()->set_text("plain");
     api::RegisterModuleResponse response;
     grpc::ClientContext context;
-    grpc::Status status = api::ModuleService::NewStub(channel_)->RegisterModule(&context, request, &response);
+    grpc::Status status =
+        api::ModuleService::NewStub(channel_)->RegisterModule(&context, request, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response.kernels_size(), 1);
     return response.module();
@@ -162,13 +169,15 @@ class DaemonTest : public ::testing::Test {
     argument->set_integer(32);
     return request;
   }
-  grpc::Status Launch(const api::LaunchRequest& request, api::LaunchResponse* response, grpc::ClientContext* context) {
+  grpc::Status Launch(const api::LaunchRequest& request, api::LaunchResponse* response,
+                      grpc::ClientContext* context) {
     return api::LaunchService::NewStub(channel_)->Launch(context, request, response);
   }
   // grpc.health.v1.Health/Check, by hand: 1 is SERVING, 2 is NOT_SERVING.
   int Health(const std::string& service = "") {
     grpc::GenericStub stub(channel_);
-    std::string bytes = service.empty() ? "" : std::string("\x0a") + static_cast<char>(service.size()) + service;
+    std::string bytes =
+        service.empty() ? "" : std::string("\x0a") + static_cast<char>(service.size()) + service;
     grpc::Slice slice(bytes);
     grpc::ByteBuffer request(&slice, 1), response;
     grpc::ClientContext context;
@@ -311,15 +320,17 @@ TEST_F(DaemonTest, LaunchesOpsByName) {
   api::LaunchResponse response;
   {
     grpc::ClientContext context;
-    EXPECT_EQ(api::OpsService::NewStub(channel_)->LaunchOp(&context, request, &response).error_code(),
-              grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(
+        api::OpsService::NewStub(channel_)->LaunchOp(&context, request, &response).error_code(),
+        grpc::StatusCode::INVALID_ARGUMENT);
   }
   api::LaunchRequest tensors = Request("", 8);
   *request.add_tensors() = tensors.arguments(0);
   *request.add_tensors() = tensors.arguments(1);
   for (const char* outcome : {"compiled", "hit"}) {
     grpc::ClientContext context;
-    grpc::Status status = api::OpsService::NewStub(channel_)->LaunchOp(&context, request, &response);
+    grpc::Status status =
+        api::OpsService::NewStub(channel_)->LaunchOp(&context, request, &response);
     ASSERT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response.outcome(), outcome);
   }
@@ -337,9 +348,10 @@ TEST_F(DaemonTest, GivesMemoryBackWhenTheClientIsGone) {
 
 TEST_F(DaemonTest, SaysServingWhenTheWarmUpIsDone) {
   config_.warmup_manifest = folder_ + "/manifest.yaml";
-  std::ofstream(config_.warmup_manifest) << "modules:\n  - source: plain\n    kernels:\n      - name: add_kernel\n"
-                                            "        signature: [x=*fp32:16, y=*fp32:16, n=i32]\n"
-                                            "        constants: {BLOCK: 32}\n      - name: no_kernel\n";
+  std::ofstream(config_.warmup_manifest)
+      << "modules:\n  - source: plain\n    kernels:\n      - name: add_kernel\n"
+         "        signature: [x=*fp32:16, y=*fp32:16, n=i32]\n"
+         "        constants: {BLOCK: 32}\n      - name: no_kernel\n";
   ASSERT_TRUE(Start().ok());
   while (Health() != 1) std::this_thread::yield();
   api::GetStatusResponse state = Status();
@@ -358,8 +370,9 @@ TEST_F(DaemonTest, SaysServingWhenTheWarmUpIsDone) {
 TEST_F(DaemonTest, WarmsUpOnRequestWithProgress) {
   ASSERT_TRUE(Start().ok());
   api::WarmupRequest request;
-  request.set_manifest("modules:\n  - source: plain\n    kernels:\n      - name: add_kernel\n"
-                       "        signature: [x=*fp32, y=*fp32, n=i32, BLOCK=32]\n");
+  request.set_manifest(
+      "modules:\n  - source: plain\n    kernels:\n      - name: add_kernel\n"
+      "        signature: [x=*fp32, y=*fp32, n=i32, BLOCK=32]\n");
   grpc::ClientContext context;
   auto stream = api::WarmupService::NewStub(channel_)->Warmup(&context, request);
   api::WarmupProgress progress;
@@ -378,11 +391,13 @@ TEST_F(DaemonTest, SaysWhatIsNotSupportedYet) {
   ASSERT_TRUE(Start().ok());
   grpc::ClientContext policy, exporting;
   api::SetPolicyResponse policy_response;
-  EXPECT_EQ(api::TuningService::NewStub(channel_)->SetPolicy(&policy, {}, &policy_response).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(
+      api::TuningService::NewStub(channel_)->SetPolicy(&policy, {}, &policy_response).error_code(),
+      grpc::StatusCode::UNIMPLEMENTED);
   api::CacheExportResponse export_response;
-  EXPECT_EQ(api::CacheService::NewStub(channel_)->Export(&exporting, {}, &export_response).error_code(),
-            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(
+      api::CacheService::NewStub(channel_)->Export(&exporting, {}, &export_response).error_code(),
+      grpc::StatusCode::UNIMPLEMENTED);
 }
 
 TEST_F(DaemonTest, RefusesASecondDaemonOnItsSocketAndLeavesNoFileBehind) {

@@ -20,14 +20,16 @@ absl::Status WithReason(const absl::Status& status, absl::string_view reason) {
 absl::StatusOr<library::OpTensor> ToTensor(const api::Argument& argument) {
   if (!argument.has_tensor())
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TENSOR",
-                 absl::StrCat("tensor '", argument.name(), "': no tensor is given"), {{"tensor", argument.name()}});
+                 absl::StrCat("tensor '", argument.name(), "': no tensor is given"),
+                 {{"tensor", argument.name()}});
   const api::TensorRef& from = argument.tensor();
   library::OpTensor tensor;
   tensor.name = argument.name();
   std::string error;
   std::optional<DType> dtype = ParseDType(from.dtype(), &error);
   if (!dtype)
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_DTYPE", absl::StrCat("tensor '", argument.name(), "': ", error),
+    return Error(absl::StatusCode::kInvalidArgument, "BAD_DTYPE",
+                 absl::StrCat("tensor '", argument.name(), "': ", error),
                  {{"tensor", argument.name()}});
   tensor.dtype = *dtype;
   tensor.shape.assign(from.shape().begin(), from.shape().end());
@@ -38,13 +40,14 @@ absl::StatusOr<library::OpTensor> ToTensor(const api::Argument& argument) {
     for (size_t i = tensor.shape.size(); i-- > 0;) {
       tensor.strides[i] = stride;
       // Overflow is caught where the extent is checked against the region.
-      stride = static_cast<int64_t>(static_cast<uint64_t>(stride) * static_cast<uint64_t>(std::max<int64_t>(tensor.shape[i], 1)));
+      stride = static_cast<int64_t>(static_cast<uint64_t>(stride) *
+                                    static_cast<uint64_t>(std::max<int64_t>(tensor.shape[i], 1)));
     }
   }
   if (tensor.strides.size() != tensor.shape.size())
     return Error(absl::StatusCode::kInvalidArgument, "BAD_TENSOR",
-                 absl::StrCat("tensor '", argument.name(), "': ", tensor.shape.size(), " extents but ",
-                              tensor.strides.size(), " strides"),
+                 absl::StrCat("tensor '", argument.name(), "': ", tensor.shape.size(),
+                              " extents but ", tensor.strides.size(), " strides"),
                  {{"tensor", argument.name()}});
   return tensor;
 }
@@ -75,7 +78,8 @@ void ToConstant(const storage::ConstantValue& value, api::Constant* constant) {
       return;
     case storage::ConstantValue::kTuple:
       constant->mutable_tuple();
-      for (const storage::ConstantValue& item : value.tuple().items()) ToConstant(item, constant->mutable_tuple()->add_items());
+      for (const storage::ConstantValue& item : value.tuple().items())
+        ToConstant(item, constant->mutable_tuple()->add_items());
       return;
     default:
       constant->mutable_none();
@@ -108,7 +112,8 @@ api::ListOpsResponse LibraryCatalog::List() const {
 absl::StatusOr<storage::SourceFile> LibraryCatalog::Source(const std::string& op) const {
   for (const library::OpDescription& known : library::ListOps())
     if (known.name == op) return known.source;
-  return Error(absl::StatusCode::kNotFound, "OP_UNKNOWN", absl::StrCat("there is no op '", op, "'"));
+  return Error(absl::StatusCode::kNotFound, "OP_UNKNOWN",
+               absl::StrCat("there is no op '", op, "'"));
 }
 
 absl::StatusOr<api::LaunchRequest> LibraryCatalog::Plan(const api::LaunchOpRequest& request) const {
@@ -128,7 +133,8 @@ absl::StatusOr<api::LaunchRequest> LibraryCatalog::Plan(const api::LaunchOpReque
   }
   absl::StatusOr<library::OpPlan> plan = library::PlanOp(request.op(), op);
   if (!plan.ok())
-    return WithReason(plan.status(), absl::IsNotFound(plan.status()) ? "OP_UNKNOWN" : "CONTRACT_BROKEN");
+    return WithReason(plan.status(),
+                      absl::IsNotFound(plan.status()) ? "OP_UNKNOWN" : "CONTRACT_BROKEN");
   api::LaunchRequest launch;
   launch.set_kernel(plan->kernel);
   for (const std::string& extent : plan->grid) launch.add_grid_expressions(extent);

@@ -10,7 +10,8 @@ class LibraryCatalog : public OpCatalog {
  public:
   tessera::v1::ListOpsResponse List() const override;
   absl::StatusOr<storage::SourceFile> Source(const std::string& op) const override;
-  absl::StatusOr<tessera::v1::LaunchRequest> Plan(const tessera::v1::LaunchOpRequest& request) const override;
+  absl::StatusOr<tessera::v1::LaunchRequest> Plan(
+      const tessera::v1::LaunchOpRequest& request) const override;
 };
 
 }  // namespace tessera::server

@@ -19,7 +19,8 @@
 namespace tessera::server {
 namespace {
 
-std::optional<int> IntegerFlag(const std::vector<std::string>& arguments, absl::string_view prefix) {
+std::optional<int> IntegerFlag(const std::vector<std::string>& arguments,
+                               absl::string_view prefix) {
   for (absl::string_view argument : arguments) {
     int value = 0;
     if (absl::ConsumePrefix(&argument, prefix) && absl::SimpleAtoi(argument, &value)) return value;
@@ -30,7 +31,8 @@ std::optional<int> IntegerFlag(const std::vector<std::string>& arguments, absl::
 // The interpreter as a device: every access is checked against the extents of the launch.
 class InterpreterKernel : public runtime::LoadedKernel {
  public:
-  explicit InterpreterKernel(std::unique_ptr<compiler::InterpretedKernel> kernel) : kernel_(std::move(kernel)) {}
+  explicit InterpreterKernel(std::unique_ptr<compiler::InterpretedKernel> kernel)
+      : kernel_(std::move(kernel)) {}
 
   absl::Status Run(const runtime::Launch& launch) override {
     compiler::InterpretOptions options;
@@ -46,8 +48,10 @@ class InterpreterKernel : public runtime::LoadedKernel {
 
 class InterpreterLoader : public runtime::KernelLoader {
  public:
-  absl::StatusOr<std::unique_ptr<runtime::LoadedKernel>> Load(const storage::Artifact& artifact) override {
-    absl::StatusOr<std::unique_ptr<compiler::InterpretedKernel>> kernel = compiler::InterpretedKernel::Load(artifact);
+  absl::StatusOr<std::unique_ptr<runtime::LoadedKernel>> Load(
+      const storage::Artifact& artifact) override {
+    absl::StatusOr<std::unique_ptr<compiler::InterpretedKernel>> kernel =
+        compiler::InterpretedKernel::Load(artifact);
     if (!kernel.ok()) return kernel.status();
     return std::unique_ptr<runtime::LoadedKernel>(new InterpreterKernel(*std::move(kernel)));
   }
@@ -58,10 +62,13 @@ int RunExecutorRole(int fd, int threads) {
   std::unique_ptr<runtime::ThreadPool> pool;
   return runtime::RunExecutor(
       fd, [&](const std::string& target) -> absl::StatusOr<std::unique_ptr<runtime::KernelLoader>> {
-        if (target == "interpreter") return std::unique_ptr<runtime::KernelLoader>(new InterpreterLoader);
-        if (target != "cpu") return absl::UnimplementedError(absl::StrCat("this executor runs no ", target, " code"));
+        if (target == "interpreter")
+          return std::unique_ptr<runtime::KernelLoader>(new InterpreterLoader);
+        if (target != "cpu")
+          return absl::UnimplementedError(absl::StrCat("this executor runs no ", target, " code"));
         if (pool == nullptr)
-          pool = std::make_unique<runtime::ThreadPool>(threads > 0 ? threads : runtime::DefaultCpuThreads());
+          pool = std::make_unique<runtime::ThreadPool>(threads > 0 ? threads
+                                                                   : runtime::DefaultCpuThreads());
         return runtime::CreateCpuKernelLoader(pool.get());
       });
 }
@@ -69,7 +76,8 @@ int RunExecutorRole(int fd, int threads) {
 }  // namespace
 
 bool IsChildRole(const std::vector<std::string>& arguments) {
-  return !arguments.empty() && (arguments[0] == "--role=worker" || arguments[0] == "--role=executor");
+  return !arguments.empty() &&
+         (arguments[0] == "--role=worker" || arguments[0] == "--role=executor");
 }
 
 int RunChildRole(const std::vector<std::string>& arguments) {

@@ -32,15 +32,16 @@ namespace {
 
 constexpr char kVersion[] = "0.1.0";
 
-// This binary, for its children. By name, so that people see it in ps; unless it was replaced on disk meanwhile.
+// This binary, for its children. By name, so that people see it in ps; unless it was replaced on
+// disk meanwhile.
 std::string OwnBinary() {
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
   struct stat named, running;
   if (length > 0) {
     path[length] = '\0';
-    if (stat(path, &named) == 0 && stat("/proc/self/exe", &running) == 0 && named.st_ino == running.st_ino &&
-        named.st_dev == running.st_dev)
+    if (stat(path, &named) == 0 && stat("/proc/self/exe", &running) == 0 &&
+        named.st_ino == running.st_ino && named.st_dev == running.st_dev)
       return path;
   }
   return "/proc/self/exe";
@@ -63,12 +64,14 @@ absl::StatusOr<std::unique_ptr<cache::CacheStore>> OpenStore(const Config& confi
   cache::RocksdbStoreOptions options;
   options.compiler_build = compiler::CompilerBuild();
   options.note = [](absl::string_view note) { spdlog::warn("cache: {}", std::string(note)); };
-  absl::StatusOr<std::unique_ptr<cache::CacheStore>> disk = cache::OpenRocksdbStore(config.state_dir, options);
+  absl::StatusOr<std::unique_ptr<cache::CacheStore>> disk =
+      cache::OpenRocksdbStore(config.state_dir, options);
   if (!disk.ok()) return disk.status();
   return cache::NewHotEntriesStore(
       cache::NewBestEffortStore(*std::move(disk),
                                 [](absl::string_view attempt, const absl::Status& failure) {
-                                  spdlog::warn("cache: {}: {}", std::string(attempt), failure.ToString());
+                                  spdlog::warn("cache: {}: {}", std::string(attempt),
+                                               failure.ToString());
                                 }),
       config.memory_cache_bytes);
 }
@@ -139,8 +142,10 @@ int RunDaemon(const std::vector<std::string>& arguments) {
     std::fputs((config->print_help ? HelpText() : SampleConfig()).c_str(), stdout);
     return 0;
   }
-  if (absl::Status logging = SetUpLogging(config->log_level); !logging.ok()) return Complain(logging, 2);
-  // Blocked before any thread starts, so that every thread inherits it and sigwait below gets them all.
+  if (absl::Status logging = SetUpLogging(config->log_level); !logging.ok())
+    return Complain(logging, 2);
+  // Blocked before any thread starts, so that every thread inherits it and sigwait below gets them
+  // all.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);

@@ -7,7 +7,8 @@
 
 namespace tessera::server {
 
-// Runs until SIGTERM or SIGINT. Returns the process's exit status: 0 stopped, 1 could not start, 2 wrong usage.
+// Runs until SIGTERM or SIGINT. Returns the process's exit status: 0 stopped, 1 could not start, 2
+// wrong usage.
 int RunDaemon(const std::vector<std::string>& arguments);
 
 }  // namespace tessera::server

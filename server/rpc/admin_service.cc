@@ -19,7 +19,8 @@ class EchoReactor : public grpc::ServerBidiReactor<api::EchoMessage, api::EchoMe
 
 }  // namespace
 
-grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* context, const api::GetStatusRequest*,
+grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* context,
+                                                  const api::GetStatusRequest*,
                                                   api::GetStatusResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   status_(response);
@@ -27,7 +28,8 @@ grpc::ServerUnaryReactor* AdminService::GetStatus(grpc::CallbackServerContext* c
   return call;
 }
 
-grpc::ServerUnaryReactor* AdminService::Echo(grpc::CallbackServerContext* context, const api::EchoMessage* request,
+grpc::ServerUnaryReactor* AdminService::Echo(grpc::CallbackServerContext* context,
+                                             const api::EchoMessage* request,
                                              api::EchoMessage* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   response->set_payload(request->payload());
@@ -35,7 +37,8 @@ grpc::ServerUnaryReactor* AdminService::Echo(grpc::CallbackServerContext* contex
   return call;
 }
 
-grpc::ServerBidiReactor<api::EchoMessage, api::EchoMessage>* AdminService::EchoStream(grpc::CallbackServerContext*) {
+grpc::ServerBidiReactor<api::EchoMessage, api::EchoMessage>* AdminService::EchoStream(
+    grpc::CallbackServerContext*) {
   return new EchoReactor;
 }
 

@@ -17,7 +17,8 @@ class AdminService : public tessera::v1::AdminService::CallbackService {
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const tessera::v1::GetStatusRequest* request,
                                       tessera::v1::GetStatusResponse* response) override;
-  grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context, const tessera::v1::EchoMessage* request,
+  grpc::ServerUnaryReactor* Echo(grpc::CallbackServerContext* context,
+                                 const tessera::v1::EchoMessage* request,
                                  tessera::v1::EchoMessage* response) override;
   grpc::ServerBidiReactor<tessera::v1::EchoMessage, tessera::v1::EchoMessage>* EchoStream(
       grpc::CallbackServerContext* context) override;

@@ -12,13 +12,16 @@ constexpr uint32_t kMostListLimit = 100000;
 
 grpc::ServerUnaryReactor* NotYet(grpc::CallbackServerContext* context, absl::string_view what) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "NOT_YET", absl::StrCat(what, " is not supported yet")), context));
+  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "NOT_YET",
+                            absl::StrCat(what, " is not supported yet")),
+                      context));
   return call;
 }
 
 }  // namespace
 
-grpc::ServerUnaryReactor* CacheService::Stats(grpc::CallbackServerContext* context, const api::CacheStatsRequest*,
+grpc::ServerUnaryReactor* CacheService::Stats(grpc::CallbackServerContext* context,
+                                              const api::CacheStatsRequest*,
                                               api::CacheStatsResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] {
@@ -41,11 +44,13 @@ grpc::ServerUnaryReactor* CacheService::Stats(grpc::CallbackServerContext* conte
   return call;
 }
 
-grpc::ServerUnaryReactor* CacheService::List(grpc::CallbackServerContext* context, const api::CacheListRequest* request,
+grpc::ServerUnaryReactor* CacheService::List(grpc::CallbackServerContext* context,
+                                             const api::CacheListRequest* request,
                                              api::CacheListResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] {
-    uint32_t limit = request->limit() == 0 ? kDefaultListLimit : std::min(request->limit(), kMostListLimit);
+    uint32_t limit =
+        request->limit() == 0 ? kDefaultListLimit : std::min(request->limit(), kMostListLimit);
     absl::StatusOr<std::vector<cache::ListedEntry>> entries =
         store_->List(request->family(), request->prefix(), limit + 1);
     if (entries.ok())
@@ -64,7 +69,8 @@ grpc::ServerUnaryReactor* CacheService::List(grpc::CallbackServerContext* contex
   return call;
 }
 
-grpc::ServerUnaryReactor* CacheService::Verify(grpc::CallbackServerContext* context, const api::CacheVerifyRequest*,
+grpc::ServerUnaryReactor* CacheService::Verify(grpc::CallbackServerContext* context,
+                                               const api::CacheVerifyRequest*,
                                                api::CacheVerifyResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] {
@@ -80,19 +86,23 @@ grpc::ServerUnaryReactor* CacheService::Verify(grpc::CallbackServerContext* cont
   return call;
 }
 
-grpc::ServerUnaryReactor* CacheService::Explain(grpc::CallbackServerContext* context, const api::CacheExplainRequest*,
+grpc::ServerUnaryReactor* CacheService::Explain(grpc::CallbackServerContext* context,
+                                                const api::CacheExplainRequest*,
                                                 api::CacheExplainResponse*) {
   return NotYet(context, "explaining cache keys");
 }
-grpc::ServerUnaryReactor* CacheService::Collect(grpc::CallbackServerContext* context, const api::CacheCollectRequest*,
+grpc::ServerUnaryReactor* CacheService::Collect(grpc::CallbackServerContext* context,
+                                                const api::CacheCollectRequest*,
                                                 api::CacheCollectResponse*) {
   return NotYet(context, "collecting the cache");
 }
-grpc::ServerUnaryReactor* CacheService::Export(grpc::CallbackServerContext* context, const api::CacheExportRequest*,
+grpc::ServerUnaryReactor* CacheService::Export(grpc::CallbackServerContext* context,
+                                               const api::CacheExportRequest*,
                                                api::CacheExportResponse*) {
   return NotYet(context, "exporting the cache");
 }
-grpc::ServerUnaryReactor* CacheService::Import(grpc::CallbackServerContext* context, const api::CacheImportRequest*,
+grpc::ServerUnaryReactor* CacheService::Import(grpc::CallbackServerContext* context,
+                                               const api::CacheImportRequest*,
                                                api::CacheImportResponse*) {
   return NotYet(context, "importing into the cache");
 }

@@ -11,9 +11,11 @@ class CacheService : public tessera::v1::CacheService::CallbackService {
  public:
   CacheService(cache::CacheStore* store, TaskPool* pool) : store_(store), pool_(pool) {}
 
-  grpc::ServerUnaryReactor* Stats(grpc::CallbackServerContext* context, const tessera::v1::CacheStatsRequest* request,
+  grpc::ServerUnaryReactor* Stats(grpc::CallbackServerContext* context,
+                                  const tessera::v1::CacheStatsRequest* request,
                                   tessera::v1::CacheStatsResponse* response) override;
-  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const tessera::v1::CacheListRequest* request,
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const tessera::v1::CacheListRequest* request,
                                  tessera::v1::CacheListResponse* response) override;
   grpc::ServerUnaryReactor* Verify(grpc::CallbackServerContext* context,
                                    const tessera::v1::CacheVerifyRequest* request,

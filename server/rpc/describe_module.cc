@@ -34,7 +34,8 @@ api::Constant ToWire(const storage::ConstantValue& value) {
       break;
     case storage::ConstantValue::kTuple:
       constant.mutable_tuple();
-      for (const storage::ConstantValue& item : value.tuple().items()) *constant.mutable_tuple()->add_items() = ToWire(item);
+      for (const storage::ConstantValue& item : value.tuple().items())
+        *constant.mutable_tuple()->add_items() = ToWire(item);
       break;
   }
   return constant;

@@ -40,13 +40,15 @@ void SetStatus(const absl::Status& status, api::LaunchResponse* response) {
   if (status.ok()) return;
   response->set_code(static_cast<int>(status.code()));
   response->set_message(std::string(status.message()));
-  if (std::optional<api::ErrorDetail> detail = DetailOf(status)) *response->mutable_error() = *std::move(detail);
+  if (std::optional<api::ErrorDetail> detail = DetailOf(status))
+    *response->mutable_error() = *std::move(detail);
 }
 
 absl::Duration TimeLeft(const grpc::CallbackServerContext& context) {
   std::chrono::system_clock::time_point deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return absl::InfiniteDuration();
-  absl::Duration left = absl::FromChrono(deadline) - absl::FromChrono(std::chrono::system_clock::now());
+  absl::Duration left =
+      absl::FromChrono(deadline) - absl::FromChrono(std::chrono::system_clock::now());
   return left > absl::Hours(24 * 365) ? absl::InfiniteDuration() : left;
 }
 

@@ -10,12 +10,14 @@
 namespace tessera::server {
 namespace {
 
-// Launches of one stream in flight or unsent; beyond it we stop reading, and gRPC's flow control reaches the client.
+// Launches of one stream in flight or unsent; beyond it we stop reading, and gRPC's flow control
+// reaches the client.
 constexpr int kStreamWindow = 256;
 
-// One stream of launches. Reads go on while launches run; answers leave in order of completion. Deletes itself when
-// gRPC is done with it and no launch refers to it any more.
-class LaunchStreamReactor : public grpc::ServerBidiReactor<api::LaunchRequest, api::LaunchResponse> {
+// One stream of launches. Reads go on while launches run; answers leave in order of completion.
+// Deletes itself when gRPC is done with it and no launch refers to it any more.
+class LaunchStreamReactor
+    : public grpc::ServerBidiReactor<api::LaunchRequest, api::LaunchResponse> {
  public:
   explicit LaunchStreamReactor(Launcher* launcher) : launcher_(launcher) { StartRead(&request_); }
 
@@ -117,7 +119,8 @@ class LaunchStreamReactor : public grpc::ServerBidiReactor<api::LaunchRequest, a
 }  // namespace
 
 grpc::ServerUnaryReactor* LaunchService::Launch(grpc::CallbackServerContext* context,
-                                                const api::LaunchRequest* request, api::LaunchResponse* response) {
+                                                const api::LaunchRequest* request,
+                                                api::LaunchResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   LaunchWait wait;
   wait.timeout = TimeLeft(*context);

@@ -8,10 +8,12 @@ namespace tessera::server {
 
 class LaunchService : public tessera::v1::LaunchService::CallbackService {
  public:
-  // `spin`: how long a unary launch may hold its thread to see the end of a short kernel without a wake-up.
+  // `spin`: how long a unary launch may hold its thread to see the end of a short kernel without a
+  // wake-up.
   LaunchService(Launcher* launcher, absl::Duration spin) : launcher_(launcher), spin_(spin) {}
 
-  grpc::ServerUnaryReactor* Launch(grpc::CallbackServerContext* context, const tessera::v1::LaunchRequest* request,
+  grpc::ServerUnaryReactor* Launch(grpc::CallbackServerContext* context,
+                                   const tessera::v1::LaunchRequest* request,
                                    tessera::v1::LaunchResponse* response) override;
   grpc::ServerBidiReactor<tessera::v1::LaunchRequest, tessera::v1::LaunchResponse>* LaunchStream(
       grpc::CallbackServerContext* context) override;

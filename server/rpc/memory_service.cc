@@ -11,14 +11,16 @@ namespace tessera::server {
 absl::Status MemoryService::CheckTransport(const grpc::CallbackServerContext& context) const {
   if (allow_tcp_ || absl::StartsWith(context.peer(), "unix:")) return absl::OkStatus();
   return Error(absl::StatusCode::kPermissionDenied, "NO_MEMORY_OVER_TCP",
-               "memory is not shared with clients that come over TCP; use the Unix socket, or set memory_over_tcp");
+               "memory is not shared with clients that come over TCP; use the Unix socket, or set "
+               "memory_over_tcp");
 }
 
 grpc::ServerUnaryReactor* MemoryService::OpenSession(grpc::CallbackServerContext* context,
                                                      const api::OpenSessionRequest* request,
                                                      api::OpenSessionResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Open(request->client_name(), std::nullopt);
+  absl::StatusOr<std::shared_ptr<Session>> session =
+      sessions_->Open(request->client_name(), std::nullopt);
   if (session.ok()) {
     response->set_session((*session)->token());
     response->set_lease_seconds(absl::ToDoubleSeconds(sessions_->limits().lease));
@@ -46,7 +48,8 @@ grpc::ServerUnaryReactor* MemoryService::RenewSession(grpc::CallbackServerContex
   return call;
 }
 
-absl::StatusOr<std::shared_ptr<Region>> MemoryService::Import(const api::ImportMemoryRequest& request) {
+absl::StatusOr<std::shared_ptr<Region>> MemoryService::Import(
+    const api::ImportMemoryRequest& request) {
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request.session()));
   ASSIGN_OR_RETURN(Device * device, devices_->Find(request.device()));
   ImportExtent extent{request.offset(), request.size(), request.read_only()};
@@ -65,7 +68,8 @@ absl::StatusOr<std::shared_ptr<Region>> MemoryService::Import(const api::ImportM
     case api::ImportMemoryRequest::HANDLE_NOT_SET:
       break;
   }
-  return Error(absl::StatusCode::kInvalidArgument, "HANDLE_MISSING", "the request holds no memory handle");
+  return Error(absl::StatusCode::kInvalidArgument, "HANDLE_MISSING",
+               "the request holds no memory handle");
 }
 
 grpc::ServerUnaryReactor* MemoryService::ImportMemory(grpc::CallbackServerContext* context,
@@ -96,7 +100,8 @@ grpc::ServerUnaryReactor* MemoryService::AllocateMemory(grpc::CallbackServerCont
     return call;
   }
   pool_->Run([=] {
-    absl::StatusOr<std::shared_ptr<Region>> region = [&]() -> absl::StatusOr<std::shared_ptr<Region>> {
+    absl::StatusOr<std::shared_ptr<Region>> region =
+        [&]() -> absl::StatusOr<std::shared_ptr<Region>> {
       ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request->session()));
       ASSIGN_OR_RETURN(Device * device, devices_->Find(request->device()));
       return server::AllocateMemory(sessions_, session.get(), device, request->size());
@@ -115,7 +120,8 @@ grpc::ServerUnaryReactor* MemoryService::ReleaseMemory(grpc::CallbackServerConte
                                                        api::ReleaseMemoryResponse*) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Find(request->session());
-  absl::Status status = session.ok() ? (*session)->ReleaseRegion(request->region()) : session.status();
+  absl::Status status =
+      session.ok() ? (*session)->ReleaseRegion(request->region()) : session.status();
   call->Finish(ToGrpc(status, context));
   return call;
 }

@@ -10,9 +10,15 @@ namespace tessera::server {
 
 class MemoryService : public tessera::v1::MemoryService::CallbackService {
  public:
-  // `allow_tcp`: clients that come over TCP may have memory here. `allow_posix_shm`: see server/config.
-  MemoryService(SessionRegistry* sessions, DeviceTable* devices, TaskPool* pool, bool allow_tcp, bool allow_posix_shm)
-      : sessions_(sessions), devices_(devices), pool_(pool), allow_tcp_(allow_tcp), allow_posix_shm_(allow_posix_shm) {}
+  // `allow_tcp`: clients that come over TCP may have memory here. `allow_posix_shm`: see
+  // server/config.
+  MemoryService(SessionRegistry* sessions, DeviceTable* devices, TaskPool* pool, bool allow_tcp,
+                bool allow_posix_shm)
+      : sessions_(sessions),
+        devices_(devices),
+        pool_(pool),
+        allow_tcp_(allow_tcp),
+        allow_posix_shm_(allow_posix_shm) {}
 
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
                                         const tessera::v1::OpenSessionRequest* request,

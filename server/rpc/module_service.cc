@@ -30,10 +30,11 @@ grpc::ServerUnaryReactor* ModuleService::DescribeModule(grpc::CallbackServerCont
                                                         const api::DescribeModuleRequest* request,
                                                         api::RegisterModuleResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  modules_->Load(request->module(), TimeLeft(*context), [=](absl::StatusOr<std::shared_ptr<const Module>> module) {
-    if (module.ok()) DescribeOnWire(**module, response);
-    call->Finish(ToGrpc(module.status(), context));
-  });
+  modules_->Load(request->module(), TimeLeft(*context),
+                 [=](absl::StatusOr<std::shared_ptr<const Module>> module) {
+                   if (module.ok()) DescribeOnWire(**module, response);
+                   call->Finish(ToGrpc(module.status(), context));
+                 });
   return call;
 }
 
@@ -42,31 +43,34 @@ grpc::ServerUnaryReactor* ModuleService::ListModules(grpc::CallbackServerContext
                                                      api::ListModulesResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] {
-    absl::Status status = modules_->ForEachStored([&](const std::string& id, const storage::ModuleRecord& record) {
-      api::ListModulesResponse::Entry* entry = response->add_modules();
-      entry->set_module(id);
-      if (record.files_size() > 0) entry->set_path(record.files(0).path());
-      for (const storage::KernelDescription& kernel : record.description().kernels())
-        if (kernel.is_kernel()) entry->add_kernels(kernel.name());
-    });
+    absl::Status status =
+        modules_->ForEachStored([&](const std::string& id, const storage::ModuleRecord& record) {
+          api::ListModulesResponse::Entry* entry = response->add_modules();
+          entry->set_module(id);
+          if (record.files_size() > 0) entry->set_path(record.files(0).path());
+          for (const storage::KernelDescription& kernel : record.description().kernels())
+            if (kernel.is_kernel()) entry->add_kernels(kernel.name());
+        });
     call->Finish(ToGrpc(status, context));
   });
   return call;
 }
 
 grpc::ServerUnaryReactor* ModuleService::Compile(grpc::CallbackServerContext* context,
-                                                 const api::CompileRequest* request, api::CompileResponse* response) {
+                                                 const api::CompileRequest* request,
+                                                 api::CompileResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  launcher_->Compile(*request, TimeLeft(*context), [=](absl::StatusOr<Launcher::CompiledVariant> compiled) {
-    if (compiled.ok()) {
-      response->set_key(compiled->key_hex);
-      response->set_outcome(OutcomeName(compiled->outcome));
-      response->set_compile_seconds(compiled->compile_seconds);
-      response->mutable_stages()->insert(compiled->stages.begin(), compiled->stages.end());
-      for (const std::string& note : compiled->notes) response->add_notes(note);
-    }
-    call->Finish(ToGrpc(compiled.status(), context));
-  });
+  launcher_->Compile(
+      *request, TimeLeft(*context), [=](absl::StatusOr<Launcher::CompiledVariant> compiled) {
+        if (compiled.ok()) {
+          response->set_key(compiled->key_hex);
+          response->set_outcome(OutcomeName(compiled->outcome));
+          response->set_compile_seconds(compiled->compile_seconds);
+          response->mutable_stages()->insert(compiled->stages.begin(), compiled->stages.end());
+          for (const std::string& note : compiled->notes) response->add_notes(note);
+        }
+        call->Finish(ToGrpc(compiled.status(), context));
+      });
   return call;
 }
 

@@ -21,7 +21,8 @@ class ModuleService : public tessera::v1::ModuleService::CallbackService {
   grpc::ServerUnaryReactor* ListModules(grpc::CallbackServerContext* context,
                                         const tessera::v1::ListModulesRequest* request,
                                         tessera::v1::ListModulesResponse* response) override;
-  grpc::ServerUnaryReactor* Compile(grpc::CallbackServerContext* context, const tessera::v1::CompileRequest* request,
+  grpc::ServerUnaryReactor* Compile(grpc::CallbackServerContext* context,
+                                    const tessera::v1::CompileRequest* request,
                                     tessera::v1::CompileResponse* response) override;
 
  private:

@@ -5,16 +5,19 @@
 namespace tessera::server {
 
 grpc::ServerUnaryReactor* OpsService::LaunchOp(grpc::CallbackServerContext* context,
-                                               const api::LaunchOpRequest* request, api::LaunchResponse* response) {
+                                               const api::LaunchOpRequest* request,
+                                               api::LaunchResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   LaunchWait wait;
   wait.timeout = TimeLeft(*context);
   wait.spin = spin_;
-  ops_->Launch(*request, wait, response, [=](absl::Status status) { call->Finish(ToGrpc(status, context)); });
+  ops_->Launch(*request, wait, response,
+               [=](absl::Status status) { call->Finish(ToGrpc(status, context)); });
   return call;
 }
 
-grpc::ServerUnaryReactor* OpsService::ListOps(grpc::CallbackServerContext* context, const api::ListOpsRequest*,
+grpc::ServerUnaryReactor* OpsService::ListOps(grpc::CallbackServerContext* context,
+                                              const api::ListOpsRequest*,
                                               api::ListOpsResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   *response = ops_->List();

@@ -10,9 +10,11 @@ class OpsService : public tessera::v1::OpsService::CallbackService {
  public:
   OpsService(OpLauncher* ops, absl::Duration spin) : ops_(ops), spin_(spin) {}
 
-  grpc::ServerUnaryReactor* LaunchOp(grpc::CallbackServerContext* context, const tessera::v1::LaunchOpRequest* request,
+  grpc::ServerUnaryReactor* LaunchOp(grpc::CallbackServerContext* context,
+                                     const tessera::v1::LaunchOpRequest* request,
                                      tessera::v1::LaunchResponse* response) override;
-  grpc::ServerUnaryReactor* ListOps(grpc::CallbackServerContext* context, const tessera::v1::ListOpsRequest* request,
+  grpc::ServerUnaryReactor* ListOps(grpc::CallbackServerContext* context,
+                                    const tessera::v1::ListOpsRequest* request,
                                     tessera::v1::ListOpsResponse* response) override;
 
  private:

@@ -33,7 +33,8 @@ api::Tuning TuningOnWire(const storage::TuningRecord& record) {
 
 }  // namespace
 
-grpc::ServerUnaryReactor* TuningService::Tune(grpc::CallbackServerContext* context, const api::TuneRequest* request,
+grpc::ServerUnaryReactor* TuningService::Tune(grpc::CallbackServerContext* context,
+                                              const api::TuneRequest* request,
                                               api::TuneResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   tuning_thread_->Run([=] {
@@ -48,7 +49,8 @@ grpc::ServerUnaryReactor* TuningService::ListTunings(grpc::CallbackServerContext
                                                      const api::ListTuningsRequest* request,
                                                      api::ListTuningsResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  for (const storage::TuningRecord& record : table_->List(request->kernel())) *response->add_tunings() = TuningOnWire(record);
+  for (const storage::TuningRecord& record : table_->List(request->kernel()))
+    *response->add_tunings() = TuningOnWire(record);
   call->Finish(grpc::Status::OK);
   return call;
 }
@@ -57,16 +59,17 @@ absl::Status TuningService::Pin(const api::PinTuningRequest& request) {
   ASSIGN_OR_RETURN(Device * device, devices_->Find(request.device()));
   std::optional<storage::TuningRecord> found;
   for (storage::TuningRecord& record : table_->List(request.kernel()))
-    if ((request.module().empty() || record.module() == request.module()) && record.bucket() == request.bucket() &&
-        record.device() == device->description().model)
+    if ((request.module().empty() || record.module() == request.module()) &&
+        record.bucket() == request.bucket() && record.device() == device->description().model)
       found = std::move(record);
   if (!found)
     return Error(absl::StatusCode::kNotFound, "NOT_TUNED",
-                 absl::StrCat("nothing is measured of ", request.kernel(), " for bucket '", request.bucket(), "' on ",
-                              device->name(), "; tune it first"));
+                 absl::StrCat("nothing is measured of ", request.kernel(), " for bucket '",
+                              request.bucket(), "' on ", device->name(), "; tune it first"));
   if (request.config() >= static_cast<uint32_t>(found->trials_size()))
     return Error(absl::StatusCode::kInvalidArgument, "CONFIG_UNKNOWN",
-                 absl::StrCat("there are trials 0 to ", found->trials_size() - 1, ", not ", request.config()));
+                 absl::StrCat("there are trials 0 to ", found->trials_size() - 1, ", not ",
+                              request.config()));
   found->set_chosen(request.config());
   found->set_pinned(true);
   found->set_reason("pinned");
@@ -74,7 +77,8 @@ absl::Status TuningService::Pin(const api::PinTuningRequest& request) {
 }
 
 grpc::ServerUnaryReactor* TuningService::PinTuning(grpc::CallbackServerContext* context,
-                                                   const api::PinTuningRequest* request, api::PinTuningResponse*) {
+                                                   const api::PinTuningRequest* request,
+                                                   api::PinTuningResponse*) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] { call->Finish(ToGrpc(Pin(*request), context)); });
   return call;
@@ -85,19 +89,23 @@ grpc::ServerUnaryReactor* TuningService::ForgetTuning(grpc::CallbackServerContex
                                                       api::ForgetTuningResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] {
-    absl::StatusOr<uint32_t> forgotten = table_->Forget(request->kernel(), request->module(), request->bucket());
+    absl::StatusOr<uint32_t> forgotten =
+        table_->Forget(request->kernel(), request->module(), request->bucket());
     if (forgotten.ok()) response->set_forgotten(*forgotten);
     call->Finish(ToGrpc(forgotten.status(), context));
   });
   return call;
 }
 
-grpc::ServerUnaryReactor* TuningService::SetPolicy(grpc::CallbackServerContext* context, const api::SetPolicyRequest*,
+grpc::ServerUnaryReactor* TuningService::SetPolicy(grpc::CallbackServerContext* context,
+                                                   const api::SetPolicyRequest*,
                                                    api::SetPolicyResponse*) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "POLICIES",
-                            "tuning policies are not supported yet: launches use stored choices, and Tune measures"),
-                      context));
+  call->Finish(ToGrpc(
+      Error(
+          absl::StatusCode::kUnimplemented, "POLICIES",
+          "tuning policies are not supported yet: launches use stored choices, and Tune measures"),
+      context));
   return call;
 }
 

@@ -12,10 +12,16 @@ namespace tessera::server {
 class TuningService : public tessera::v1::TuningService::CallbackService {
  public:
   // `tuning_thread` runs tunings, one at a time; `pool` the rest.
-  TuningService(Tuner* tuner, TuningTable* table, DeviceTable* devices, TaskPool* tuning_thread, TaskPool* pool)
-      : tuner_(tuner), table_(table), devices_(devices), tuning_thread_(tuning_thread), pool_(pool) {}
+  TuningService(Tuner* tuner, TuningTable* table, DeviceTable* devices, TaskPool* tuning_thread,
+                TaskPool* pool)
+      : tuner_(tuner),
+        table_(table),
+        devices_(devices),
+        tuning_thread_(tuning_thread),
+        pool_(pool) {}
 
-  grpc::ServerUnaryReactor* Tune(grpc::CallbackServerContext* context, const tessera::v1::TuneRequest* request,
+  grpc::ServerUnaryReactor* Tune(grpc::CallbackServerContext* context,
+                                 const tessera::v1::TuneRequest* request,
                                  tessera::v1::TuneResponse* response) override;
   grpc::ServerUnaryReactor* ListTunings(grpc::CallbackServerContext* context,
                                         const tessera::v1::ListTuningsRequest* request,

@@ -9,7 +9,8 @@
 namespace tessera::server {
 namespace {
 
-// Sends the newest progress whenever the last one has gone out. Shared with the warm-up, which outlives the call.
+// Sends the newest progress whenever the last one has gone out. Shared with the warm-up, which
+// outlives the call.
 class ProgressReactor : public grpc::ServerWriteReactor<api::WarmupProgress> {
  public:
   ProgressReactor() : self_(this) {}
@@ -73,21 +74,23 @@ class ProgressReactor : public grpc::ServerWriteReactor<api::WarmupProgress> {
 
 }  // namespace
 
-grpc::ServerWriteReactor<api::WarmupProgress>* WarmupService::Warmup(grpc::CallbackServerContext* context,
-                                                                     const api::WarmupRequest* request) {
+grpc::ServerWriteReactor<api::WarmupProgress>* WarmupService::Warmup(
+    grpc::CallbackServerContext* context, const api::WarmupRequest* request) {
   std::shared_ptr<ProgressReactor> reactor = (new ProgressReactor)->self();
   // A client's manifest names no files of this machine: its modules come with their source.
   auto no_files = [](const std::string& path) -> absl::StatusOr<std::string> {
-    return absl::InvalidArgumentError("give the module's text as 'source'; the daemon does not read " + path +
-                                      " for clients");
+    return absl::InvalidArgumentError(
+        "give the module's text as 'source'; the daemon does not read " + path + " for clients");
   };
-  absl::Status started = warmup_->Start(request->manifest(), request->path(), no_files,
-                                        [reactor](const api::WarmupProgress& progress) { reactor->Offer(progress); });
+  absl::Status started =
+      warmup_->Start(request->manifest(), request->path(), no_files,
+                     [reactor](const api::WarmupProgress& progress) { reactor->Offer(progress); });
   if (!started.ok()) reactor->Fail(ToGrpc(started, context));
   return reactor.get();
 }
 
-grpc::ServerUnaryReactor* WarmupService::GetWarmup(grpc::CallbackServerContext* context, const api::GetWarmupRequest*,
+grpc::ServerUnaryReactor* WarmupService::GetWarmup(grpc::CallbackServerContext* context,
+                                                   const api::GetWarmupRequest*,
                                                    api::WarmupProgress* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   *response = warmup_->Progress();

@@ -10,8 +10,8 @@ class WarmupService : public tessera::v1::WarmupService::CallbackService {
  public:
   explicit WarmupService(class Warmup* warmup) : warmup_(warmup) {}
 
-  grpc::ServerWriteReactor<tessera::v1::WarmupProgress>* Warmup(grpc::CallbackServerContext* context,
-                                                                const tessera::v1::WarmupRequest* request) override;
+  grpc::ServerWriteReactor<tessera::v1::WarmupProgress>* Warmup(
+      grpc::CallbackServerContext* context, const tessera::v1::WarmupRequest* request) override;
   grpc::ServerUnaryReactor* GetWarmup(grpc::CallbackServerContext* context,
                                       const tessera::v1::GetWarmupRequest* request,
                                       tessera::v1::WarmupProgress* response) override;

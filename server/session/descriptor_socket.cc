@@ -39,12 +39,12 @@ api::AttachResponse Failed(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(const std::string& path, mode_t mode,
-                                                                           const std::string& group,
-                                                                           SessionRegistry* sessions) {
+absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(
+    const std::string& path, mode_t mode, const std::string& group, SessionRegistry* sessions) {
   RETURN_IF_ERROR(PrepareSocketPath(path, SOCK_SEQPACKET));
   std::unique_ptr<DescriptorSocket> self(new DescriptorSocket(sessions));
-  self->listener_ = runtime::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  self->listener_ =
+      runtime::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   self->poller_ = runtime::UniqueFd(epoll_create1(EPOLL_CLOEXEC));
   self->stop_ = runtime::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!self->listener_.open() || !self->poller_.open() || !self->stop_.open())
@@ -57,8 +57,10 @@ absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(const
     return absl::ErrnoToStatus(errno, absl::StrCat("binding ", path));
   self->path_ = path;
   RETURN_IF_ERROR(SetSocketAccess(path, mode, group));
-  if (listen(self->listener_.get(), 128) != 0) return absl::ErrnoToStatus(errno, absl::StrCat("listening on ", path));
-  if (!Watch(self->poller_.get(), self->listener_.get()) || !Watch(self->poller_.get(), self->stop_.get()))
+  if (listen(self->listener_.get(), 128) != 0)
+    return absl::ErrnoToStatus(errno, absl::StrCat("listening on ", path));
+  if (!Watch(self->poller_.get(), self->listener_.get()) ||
+      !Watch(self->poller_.get(), self->stop_.get()))
     return absl::ErrnoToStatus(errno, "watching the descriptor socket");
   self->thread_ = std::thread([s = self.get()] { s->Loop(); });
   return self;
@@ -99,7 +101,8 @@ void DescriptorSocket::Accept() {
     if (!fd.open()) return;
     absl::StatusOr<Peer> peer = runtime::GetPeerCredentials(fd.get());
     if (!peer.ok()) continue;
-    // Beyond the limit of sessions nothing useful can come; twice it, for those that are just leaving.
+    // Beyond the limit of sessions nothing useful can come; twice it, for those that are just
+    // leaving.
     if (connections_.size() >= 2 * static_cast<size_t>(sessions_->limits().sessions)) continue;
     int number = fd.get();
     if (!Watch(poller_.get(), number)) continue;
@@ -111,14 +114,16 @@ void DescriptorSocket::Drop(int fd) {
   auto found = connections_.find(fd);
   if (found == connections_.end()) return;
   if (found->second.session) {
-    spdlog::debug("session '{}' of pid {} has ended", found->second.session->client_name(), found->second.peer.pid);
+    spdlog::debug("session '{}' of pid {} has ended", found->second.session->client_name(),
+                  found->second.peer.pid);
     sessions_->Close(found->second.session->token());
   }
   connections_.erase(found);  // closing leaves epoll by itself
 }
 
 bool DescriptorSocket::Serve(Connection* connection) {
-  absl::StatusOr<runtime::SocketMessage> message = runtime::ReceivePacket(connection->fd.get(), kMaxMessageBytes);
+  absl::StatusOr<runtime::SocketMessage> message =
+      runtime::ReceivePacket(connection->fd.get(), kMaxMessageBytes);
   // A cut message says nothing about the next one; a packet socket keeps them apart.
   if (!message.ok() && !absl::IsDataLoss(message.status())) return false;
   api::AttachRequest request;
@@ -129,16 +134,22 @@ bool DescriptorSocket::Serve(Connection* connection) {
   else if (message->descriptors.size() > 1)
     response = Failed(absl::InvalidArgumentError("one descriptor a message"));
   else
-    response = Answer(connection, request,
-                      message->descriptors.empty() ? runtime::UniqueFd() : std::move(message->descriptors[0]), &attach);
-  // The socket does not block: a peer that does not read its answers loses its connection rather than our thread.
+    response = Answer(
+        connection, request,
+        message->descriptors.empty() ? runtime::UniqueFd() : std::move(message->descriptors[0]),
+        &attach);
+  // The socket does not block: a peer that does not read its answers loses its connection rather
+  // than our thread.
   int number = attach.get();
-  absl::Span<const int> descriptors = attach.open() ? absl::MakeConstSpan(&number, 1) : absl::Span<const int>();
+  absl::Span<const int> descriptors =
+      attach.open() ? absl::MakeConstSpan(&number, 1) : absl::Span<const int>();
   return runtime::SendPacket(connection->fd.get(), response.SerializeAsString(), descriptors).ok();
 }
 
-api::AttachResponse DescriptorSocket::Answer(Connection* connection, const api::AttachRequest& request,
-                                             runtime::UniqueFd received, runtime::UniqueFd* attach) {
+api::AttachResponse DescriptorSocket::Answer(Connection* connection,
+                                             const api::AttachRequest& request,
+                                             runtime::UniqueFd received,
+                                             runtime::UniqueFd* attach) {
   api::AttachResponse response;
   if (request.has_hello()) {
     if (connection->session != nullptr)
@@ -150,20 +161,24 @@ api::AttachResponse DescriptorSocket::Answer(Connection* connection, const api::
     response.set_session((*session)->token());
     return response;
   }
-  if (connection->session == nullptr) return Failed(absl::FailedPreconditionError("say hello first"));
+  if (connection->session == nullptr)
+    return Failed(absl::FailedPreconditionError("say hello first"));
   if (request.has_offer()) {
-    if (!received.open()) return Failed(absl::InvalidArgumentError("an offer comes with one descriptor"));
+    if (!received.open())
+      return Failed(absl::InvalidArgumentError("an offer comes with one descriptor"));
     absl::StatusOr<uint64_t> ticket = connection->session->AddTicket(std::move(received));
     if (!ticket.ok()) return Failed(ticket.status());
     response.set_ticket(*ticket);
     return response;
   }
   if (request.has_fetch()) {
-    absl::StatusOr<std::shared_ptr<Region>> region = connection->session->FindRegion(request.fetch().region());
+    absl::StatusOr<std::shared_ptr<Region>> region =
+        connection->session->FindRegion(request.fetch().region());
     if (!region.ok()) return Failed(region.status());
     // Our own duplicate: the region may be released while the answer is on its way.
     *attach = runtime::UniqueFd::Duplicate((*region)->fd());
-    if (!attach->open()) return Failed(absl::ErrnoToStatus(errno, "duplicating the region's descriptor"));
+    if (!attach->open())
+      return Failed(absl::ErrnoToStatus(errno, "duplicating the region's descriptor"));
     response.set_size((*region)->size());
     return response;
   }

@@ -1,7 +1,8 @@
-// The socket beside gRPC's that carries descriptors and knows its peers (messages: proto/tessera/v1/memory.proto).
+// The socket beside gRPC's that carries descriptors and knows its peers (messages:
+// proto/tessera/v1/memory.proto).
 //
-// One thread serves all connections; every message is small and answered at once. A connection that closes ends its
-// session: that is how a client's death is noticed.
+// One thread serves all connections; every message is small and answered at once. A connection that
+// closes ends its session: that is how a client's death is noticed.
 #ifndef TESSERA_SERVER_SESSION_DESCRIPTOR_SOCKET_H_
 #define TESSERA_SERVER_SESSION_DESCRIPTOR_SOCKET_H_
 
@@ -20,8 +21,10 @@ namespace tessera::server {
 class DescriptorSocket {
  public:
   // Listens at `path`. `sessions` must outlive it.
-  static absl::StatusOr<std::unique_ptr<DescriptorSocket>> Listen(const std::string& path, mode_t mode,
-                                                                  const std::string& group, SessionRegistry* sessions);
+  static absl::StatusOr<std::unique_ptr<DescriptorSocket>> Listen(const std::string& path,
+                                                                  mode_t mode,
+                                                                  const std::string& group,
+                                                                  SessionRegistry* sessions);
   // Stops, removes the socket file; the sessions of its connections end.
   ~DescriptorSocket();
 
@@ -37,7 +40,8 @@ class DescriptorSocket {
   void Accept();
   // False: the connection is at its end.
   bool Serve(Connection* connection);
-  tessera::v1::AttachResponse Answer(Connection* connection, const tessera::v1::AttachRequest& request,
+  tessera::v1::AttachResponse Answer(Connection* connection,
+                                     const tessera::v1::AttachRequest& request,
                                      runtime::UniqueFd received, runtime::UniqueFd* attach);
   void Drop(int fd);
 

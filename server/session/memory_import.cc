@@ -23,27 +23,28 @@ absl::Status WithReason(const absl::Status& status, absl::string_view reason) {
 absl::StatusOr<uint64_t> CheckExtent(const ImportExtent& extent, uint64_t bytes) {
   if (extent.offset % kPageBytes != 0)
     return Error(absl::StatusCode::kInvalidArgument, "OFFSET_NOT_ALIGNED",
-                 absl::StrCat("the region's offset ", extent.offset, " is no multiple of ", kPageBytes,
-                              "; place tensors by byte_offset instead"));
+                 absl::StrCat("the region's offset ", extent.offset, " is no multiple of ",
+                              kPageBytes, "; place tensors by byte_offset instead"));
   if (extent.offset >= bytes || extent.size > bytes - extent.offset)
     return Error(absl::StatusCode::kInvalidArgument, "REGION_OUTSIDE_HANDLE",
-                 absl::StrCat(extent.size, " bytes from ", extent.offset, " on do not lie inside the shared memory of ",
-                              bytes, " bytes"));
+                 absl::StrCat(extent.size, " bytes from ", extent.offset,
+                              " on do not lie inside the shared memory of ", bytes, " bytes"));
   return extent.size == 0 ? bytes - extent.offset : extent.size;
 }
 
 absl::Status CheckWritable(int fd) {
   bool writable = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
   int seals = fcntl(fd, F_GET_SEALS);
-  if (seals >= 0 && (seals & (F_SEAL_WRITE | 0x0010 /* F_SEAL_FUTURE_WRITE */)) != 0) writable = false;
+  if (seals >= 0 && (seals & (F_SEAL_WRITE | 0x0010 /* F_SEAL_FUTURE_WRITE */)) != 0)
+    writable = false;
   if (writable) return absl::OkStatus();
   return Error(absl::StatusCode::kInvalidArgument, "MEMORY_READ_ONLY",
                "the shared memory cannot be written; import it with read_only");
 }
 
-absl::StatusOr<std::shared_ptr<Region>> Add(SessionRegistry* sessions, Session* session, Device* device,
-                                            runtime::UniqueFd fd, const char* kind, const ImportExtent& extent,
-                                            uint64_t bytes) {
+absl::StatusOr<std::shared_ptr<Region>> Add(SessionRegistry* sessions, Session* session,
+                                            Device* device, runtime::UniqueFd fd, const char* kind,
+                                            const ImportExtent& extent, uint64_t bytes) {
   RegionDescription description;
   ASSIGN_OR_RETURN(description.size, CheckExtent(extent, bytes));
   RETURN_IF_ERROR(session->CheckRoomFor(description.size));
@@ -60,19 +61,22 @@ absl::StatusOr<std::shared_ptr<Region>> Add(SessionRegistry* sessions, Session* 
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Region>> ImportMemfd(SessionRegistry* sessions, Session* session, Device* device,
-                                                    uint64_t ticket, const ImportExtent& extent) {
+absl::StatusOr<std::shared_ptr<Region>> ImportMemfd(SessionRegistry* sessions, Session* session,
+                                                    Device* device, uint64_t ticket,
+                                                    const ImportExtent& extent) {
   ASSIGN_OR_RETURN(runtime::UniqueFd fd, session->TakeTicket(ticket));
   absl::StatusOr<uint64_t> bytes = runtime::AdmitMemfd(fd.get());
   if (!bytes.ok()) return WithReason(bytes.status(), "MEMFD_REFUSED");
   return Add(sessions, session, device, std::move(fd), "memfd", extent, *bytes);
 }
 
-absl::StatusOr<std::shared_ptr<Region>> ImportPosixShm(SessionRegistry* sessions, Session* session, Device* device,
-                                                       const std::string& name, const ImportExtent& extent) {
+absl::StatusOr<std::shared_ptr<Region>> ImportPosixShm(SessionRegistry* sessions, Session* session,
+                                                       Device* device, const std::string& name,
+                                                       const ImportExtent& extent) {
   if (!session->peer())
     return Error(absl::StatusCode::kPermissionDenied, "NO_PEER",
-                 "POSIX shm is opened with the client's rights, and only the descriptor socket shows who the client is; "
+                 "POSIX shm is opened with the client's rights, and only the descriptor socket "
+                 "shows who the client is; "
                  "attach there");
   absl::StatusOr<runtime::PosixSharedMemory> memory =
       runtime::OpenPosixSharedMemory(name, *session->peer(), extent.read_only);
@@ -80,8 +84,8 @@ absl::StatusOr<std::shared_ptr<Region>> ImportPosixShm(SessionRegistry* sessions
   return Add(sessions, session, device, std::move(memory->fd), "posix_shm", extent, memory->bytes);
 }
 
-absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(SessionRegistry* sessions, Session* session, Device* device,
-                                                       uint64_t size) {
+absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(SessionRegistry* sessions, Session* session,
+                                                       Device* device, uint64_t size) {
   RETURN_IF_ERROR(session->CheckRoomFor(size));
   absl::StatusOr<runtime::UniqueFd> fd = runtime::CreateSealedMemory("tessera", size);
   if (!fd.ok()) return WithReason(fd.status(), "ALLOCATION_FAILED");

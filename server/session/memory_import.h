@@ -14,22 +14,26 @@ namespace tessera::server {
 
 // The part of a handle that becomes a region.
 struct ImportExtent {
-  uint64_t offset = 0;  // bytes; a multiple of 4096, so that alignment inside a region is alignment in memory
-  uint64_t size = 0;    // bytes; 0: to the end
+  uint64_t offset =
+      0;  // bytes; a multiple of 4096, so that alignment inside a region is alignment in memory
+  uint64_t size = 0;  // bytes; 0: to the end
   bool read_only = false;
 };
 
-// All of these map the region on `device` and add it to the session; they block. Errors carry a reason.
+// All of these map the region on `device` and add it to the session; they block. Errors carry a
+// reason.
 
 // The descriptor offered under `ticket`: a memfd, sealed against shrinking or sealable.
-absl::StatusOr<std::shared_ptr<Region>> ImportMemfd(SessionRegistry* sessions, Session* session, Device* device,
-                                                    uint64_t ticket, const ImportExtent& extent);
+absl::StatusOr<std::shared_ptr<Region>> ImportMemfd(SessionRegistry* sessions, Session* session,
+                                                    Device* device, uint64_t ticket,
+                                                    const ImportExtent& extent);
 // POSIX shm by name, with the rights of the session's peer. A session without a peer has no rights.
-absl::StatusOr<std::shared_ptr<Region>> ImportPosixShm(SessionRegistry* sessions, Session* session, Device* device,
-                                                       const std::string& name, const ImportExtent& extent);
+absl::StatusOr<std::shared_ptr<Region>> ImportPosixShm(SessionRegistry* sessions, Session* session,
+                                                       Device* device, const std::string& name,
+                                                       const ImportExtent& extent);
 // New memory of the daemon's, zeroed.
-absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(SessionRegistry* sessions, Session* session, Device* device,
-                                                       uint64_t size);
+absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(SessionRegistry* sessions, Session* session,
+                                                       Device* device, uint64_t size);
 
 }  // namespace tessera::server
 

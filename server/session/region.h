@@ -16,19 +16,22 @@
 namespace tessera::server {
 
 struct RegionDescription {
-  uint64_t id = 0;  // unique while the daemon runs; the client's handle and the executors' name for it
+  uint64_t id =
+      0;  // unique while the daemon runs; the client's handle and the executors' name for it
   uint64_t offset = 0, size = 0;  // bytes; offset is a multiple of 4096
   bool read_only = false;
   std::string kind;    // "memfd", "posix_shm", "allocated"
   std::string device;  // where it was imported for
 };
 
-// Lives as long as anybody holds it: a launch in flight keeps its regions mapped even if the session has ended.
-// Thread-safe.
+// Lives as long as anybody holds it: a launch in flight keeps its regions mapped even if the
+// session has ended. Thread-safe.
 class Region {
  public:
-  // `pool` unmaps when the region goes, for that may wait; `on_end` is called then. Both must outlive the region.
-  Region(RegionDescription description, runtime::UniqueFd fd, TaskPool* pool, std::function<void()> on_end);
+  // `pool` unmaps when the region goes, for that may wait; `on_end` is called then. Both must
+  // outlive the region.
+  Region(RegionDescription description, runtime::UniqueFd fd, TaskPool* pool,
+         std::function<void()> on_end);
   ~Region();
 
   uint64_t id() const { return description_.id; }

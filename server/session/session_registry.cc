@@ -38,8 +38,8 @@ absl::Status Session::CheckRoomLocked(uint64_t bytes) const {
                  absl::StrCat("the session has its limit of ", limits_.regions, " regions"));
   if (limits_.bytes != 0 && (bytes > limits_.bytes || bytes_ > limits_.bytes - bytes))
     return Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_BYTES",
-                 absl::StrCat("the session holds ", bytes_, " bytes; ", bytes, " more exceed its limit of ",
-                              limits_.bytes));
+                 absl::StrCat("the session holds ", bytes_, " bytes; ", bytes,
+                              " more exceed its limit of ", limits_.bytes));
   return absl::OkStatus();
 }
 
@@ -103,8 +103,9 @@ absl::StatusOr<runtime::UniqueFd> Session::TakeTicket(uint64_t ticket) {
   absl::MutexLock lock(&mutex_);
   auto found = tickets_.find(ticket);
   if (found == tickets_.end())
-    return Error(absl::StatusCode::kNotFound, "TICKET_UNKNOWN",
-                 absl::StrCat("no descriptor waits under ticket ", ticket, "; each is good for one import"));
+    return Error(
+        absl::StatusCode::kNotFound, "TICKET_UNKNOWN",
+        absl::StrCat("no descriptor waits under ticket ", ticket, "; each is good for one import"));
   runtime::UniqueFd fd = std::move(found->second);
   tickets_.erase(found);
   return fd;
@@ -120,7 +121,8 @@ void Session::Close() {
   bytes_ = 0;
 }
 
-SessionRegistry::SessionRegistry(SessionLimits limits, TaskPool* pool, Metrics* metrics, Clock clock)
+SessionRegistry::SessionRegistry(SessionLimits limits, TaskPool* pool, Metrics* metrics,
+                                 Clock clock)
     : limits_(limits), pool_(pool), metrics_(metrics), clock_(std::move(clock)) {}
 
 std::chrono::nanoseconds SessionRegistry::Now() const {
@@ -128,7 +130,8 @@ std::chrono::nanoseconds SessionRegistry::Now() const {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string client_name, std::optional<Peer> peer) {
+absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string client_name,
+                                                               std::optional<Peer> peer) {
   ASSIGN_OR_RETURN(std::string token, RandomToken());
   if (client_name.size() > 200) client_name.resize(200);
   auto session = std::make_shared<Session>(token, std::move(client_name), peer, limits_);
@@ -151,8 +154,9 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Find(absl::string_view
   }
   if (session == nullptr) {
     if (token.empty())
-      return Error(absl::StatusCode::kUnauthenticated, "SESSION_MISSING",
-                   "the request names no session; open one with OpenSession or on the descriptor socket");
+      return Error(
+          absl::StatusCode::kUnauthenticated, "SESSION_MISSING",
+          "the request names no session; open one with OpenSession or on the descriptor socket");
     return Ended();
   }
   if (!session->peer_) session->renewed_ns_.store(Now().count(), std::memory_order_relaxed);
@@ -179,7 +183,9 @@ int SessionRegistry::ExpireLeases() {
     absl::MutexLock lock(&mutex_);
     for (auto it = sessions_.begin(); it != sessions_.end();) {
       auto here = it++;
-      if (here->second->peer_ || here->second->renewed_ns_.load(std::memory_order_relaxed) >= oldest) continue;
+      if (here->second->peer_ ||
+          here->second->renewed_ns_.load(std::memory_order_relaxed) >= oldest)
+        continue;
       expired.push_back(std::move(here->second));
       sessions_.erase(here);
     }
@@ -207,7 +213,8 @@ uint32_t SessionRegistry::sessions() const {
   return sessions_.size();
 }
 
-std::shared_ptr<Region> SessionRegistry::MakeRegion(RegionDescription description, runtime::UniqueFd fd) {
+std::shared_ptr<Region> SessionRegistry::MakeRegion(RegionDescription description,
+                                                    runtime::UniqueFd fd) {
   description.id = next_region_.fetch_add(1, std::memory_order_relaxed);
   uint64_t size = description.size;
   metrics_->regions->Set(++regions_);

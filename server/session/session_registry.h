@@ -28,8 +28,8 @@ namespace tessera::server {
 
 struct SessionLimits {
   uint32_t sessions = 1024;
-  uint32_t regions = 4096;          // a session
-  uint64_t bytes = 0;               // of all regions of a session; 0: no limit
+  uint32_t regions = 4096;             // a session
+  uint64_t bytes = 0;                  // of all regions of a session; 0: no limit
   uint32_t launches_in_flight = 1024;  // a session
   absl::Duration lease = absl::Seconds(60);
 };
@@ -40,8 +40,12 @@ using Peer = runtime::PeerCredentials;
 // Thread-safe.
 class Session {
  public:
-  Session(std::string token, std::string client_name, std::optional<Peer> peer, const SessionLimits& limits)
-      : token_(std::move(token)), client_name_(std::move(client_name)), peer_(peer), limits_(limits) {}
+  Session(std::string token, std::string client_name, std::optional<Peer> peer,
+          const SessionLimits& limits)
+      : token_(std::move(token)),
+        client_name_(std::move(client_name)),
+        peer_(peer),
+        limits_(limits) {}
 
   const std::string& token() const { return token_; }
   const std::string& client_name() const { return client_name_; }

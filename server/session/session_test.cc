@@ -37,11 +37,13 @@ class SessionTest : public ::testing::Test {
     limits_.bytes = 1 << 20;
     limits_.launches_in_flight = 2;
     limits_.lease = absl::Seconds(10);
-    device_ = devices_.Add({"cpu:0", "cpu", "", "model", 1},
-                           [this]() -> absl::StatusOr<std::unique_ptr<runtime::ExecutorClient>> {
-                             return std::unique_ptr<runtime::ExecutorClient>(new FakeExecutor(&log_));
-                           });
-    registry_ = std::make_unique<SessionRegistry>(limits_, &pool_, &metrics_, [this] { return now_; });
+    device_ =
+        devices_.Add({"cpu:0", "cpu", "", "model", 1},
+                     [this]() -> absl::StatusOr<std::unique_ptr<runtime::ExecutorClient>> {
+                       return std::unique_ptr<runtime::ExecutorClient>(new FakeExecutor(&log_));
+                     });
+    registry_ =
+        std::make_unique<SessionRegistry>(limits_, &pool_, &metrics_, [this] { return now_; });
     session_ = *registry_->Open("test", Peer{getpid(), getuid(), getgid()});
   }
 
@@ -99,16 +101,21 @@ TEST_F(SessionTest, EndsAllRegionsWithTheSession) {
 
 TEST_F(SessionTest, RefusesMemoryThatCouldFaultOrDoesNotFit) {
   EXPECT_FALSE(Import(MakeMemfd(0, 0)).ok());
-  EXPECT_EQ(Import(MakeMemfd(4096), {1, 0, false}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Import(MakeMemfd(4096), {0, 5000, false}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Import(MakeMemfd(4096), {8192, 0, false}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Import(MakeMemfd(4096, F_SEAL_SHRINK | F_SEAL_WRITE)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Import(MakeMemfd(4096), {1, 0, false}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Import(MakeMemfd(4096), {0, 5000, false}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Import(MakeMemfd(4096), {8192, 0, false}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Import(MakeMemfd(4096, F_SEAL_SHRINK | F_SEAL_WRITE)).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(Import(MakeMemfd(4096, F_SEAL_SHRINK | F_SEAL_WRITE), {0, 0, true}).ok());
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[1]);
   EXPECT_EQ(Import(runtime::UniqueFd(ends[0])).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ImportMemfd(registry_.get(), session_.get(), device_, 77, {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ImportMemfd(registry_.get(), session_.get(), device_, 77, {}).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 TEST_F(SessionTest, HoldsToItsLimits) {
@@ -118,7 +125,8 @@ TEST_F(SessionTest, HoldsToItsLimits) {
   EXPECT_EQ(Import(MakeMemfd(4096)).status().code(), absl::StatusCode::kResourceExhausted);
   ASSERT_TRUE(registry_->Open("b", std::nullopt).ok());
   ASSERT_TRUE(registry_->Open("c", std::nullopt).ok());
-  EXPECT_EQ(registry_->Open("d", std::nullopt).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(registry_->Open("d", std::nullopt).status().code(),
+            absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(session_->BeginLaunch());
   EXPECT_TRUE(session_->BeginLaunch());
   EXPECT_FALSE(session_->BeginLaunch());
@@ -177,15 +185,18 @@ class DescriptorSocketTest : public SessionTest {
     EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     return fd;
   }
-  tessera::v1::AttachResponse Exchange(int fd, const std::string& bytes, int descriptor = -1, int* received = nullptr) {
-    absl::Span<const int> descriptors = descriptor >= 0 ? absl::MakeConstSpan(&descriptor, 1) : absl::Span<const int>();
+  tessera::v1::AttachResponse Exchange(int fd, const std::string& bytes, int descriptor = -1,
+                                       int* received = nullptr) {
+    absl::Span<const int> descriptors =
+        descriptor >= 0 ? absl::MakeConstSpan(&descriptor, 1) : absl::Span<const int>();
     EXPECT_TRUE(runtime::SendPacket(fd, bytes, descriptors).ok());
     auto answer = runtime::ReceivePacket(fd, 4096);
     tessera::v1::AttachResponse response;
     EXPECT_TRUE(answer.ok()) << answer.status();
     if (!answer.ok()) return response;
     EXPECT_TRUE(response.ParseFromString(answer->bytes));
-    if (received != nullptr && !answer->descriptors.empty()) *received = answer->descriptors[0].release();
+    if (received != nullptr && !answer->descriptors.empty())
+      *received = answer->descriptors[0].release();
     return response;
   }
   static std::string Hello() {
@@ -238,12 +249,17 @@ TEST_F(DescriptorSocketTest, EndsTheSessionWhenTheClientIsGone) {
 
 TEST_F(DescriptorSocketTest, AnswersNonsenseAndServesOn) {
   runtime::UniqueFd fd = Connect();
-  EXPECT_EQ(Exchange(fd.get(), Offer()).code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
-  EXPECT_EQ(Exchange(fd.get(), "\xff\xff").code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
-  EXPECT_EQ(Exchange(fd.get(), std::string(8000, 'x')).code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(Exchange(fd.get(), Offer()).code(),
+            static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(Exchange(fd.get(), "\xff\xff").code(),
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(Exchange(fd.get(), std::string(8000, 'x')).code(),
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
   EXPECT_EQ(Exchange(fd.get(), Hello()).code(), 0);
-  EXPECT_EQ(Exchange(fd.get(), Hello()).code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
-  EXPECT_EQ(Exchange(fd.get(), Offer()).code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_EQ(Exchange(fd.get(), Hello()).code(),
+            static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(Exchange(fd.get(), Offer()).code(),
+            static_cast<int>(absl::StatusCode::kInvalidArgument));
 }
 
 TEST_F(DescriptorSocketTest, LeavesASocketAloneOnWhichSomebodyListens) {
@@ -251,7 +267,8 @@ TEST_F(DescriptorSocketTest, LeavesASocketAloneOnWhichSomebodyListens) {
   socket_.reset();
   EXPECT_TRUE(PrepareSocketPath(path_, SOCK_SEQPACKET).ok());
   EXPECT_EQ(PrepareSocketPath(folder_, SOCK_SEQPACKET).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(PrepareSocketPath("/tmp/" + std::string(200, 'x'), SOCK_STREAM).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(PrepareSocketPath("/tmp/" + std::string(200, 'x'), SOCK_STREAM).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

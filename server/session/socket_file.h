@@ -10,8 +10,9 @@
 
 namespace tessera::server {
 
-// Makes the way free for a socket at `path`: creates the directory (mode 0755), removes a socket file on which nobody
-// listens. ALREADY_EXISTS: somebody listens there, or it is no socket. INVALID_ARGUMENT: too long for a socket.
+// Makes the way free for a socket at `path`: creates the directory (mode 0755), removes a socket
+// file on which nobody listens. ALREADY_EXISTS: somebody listens there, or it is no socket.
+// INVALID_ARGUMENT: too long for a socket.
 absl::Status PrepareSocketPath(const std::string& path, int socket_type);
 
 // Sets mode and, if not empty, group (a name or a number).

@@ -22,10 +22,12 @@ absl::Status Error(absl::StatusCode code, absl::string_view reason, absl::string
   return WithDetail(absl::Status(code, message), detail);
 }
 
-absl::Status SourceError(absl::StatusCode code, absl::string_view message,
-                         const google::protobuf::RepeatedPtrField<storage::Diagnostic>& diagnostics) {
+absl::Status SourceError(
+    absl::StatusCode code, absl::string_view message,
+    const google::protobuf::RepeatedPtrField<storage::Diagnostic>& diagnostics) {
   api::ErrorDetail detail;
-  detail.set_reason(code == absl::StatusCode::kInvalidArgument ? "SOURCE_DOES_NOT_COMPILE" : "COMPILE_FAILED");
+  detail.set_reason(code == absl::StatusCode::kInvalidArgument ? "SOURCE_DOES_NOT_COMPILE"
+                                                               : "COMPILE_FAILED");
   for (const storage::Diagnostic& from : diagnostics) {
     api::Diagnostic* to = detail.add_diagnostics();
     to->set_severity(from.severity());

@@ -22,8 +22,9 @@ absl::Status Error(absl::StatusCode code, absl::string_view reason, absl::string
                    std::initializer_list<std::pair<std::string, std::string>> metadata = {});
 
 // The status of source text that does not compile.
-absl::Status SourceError(absl::StatusCode code, absl::string_view message,
-                         const google::protobuf::RepeatedPtrField<storage::Diagnostic>& diagnostics);
+absl::Status SourceError(
+    absl::StatusCode code, absl::string_view message,
+    const google::protobuf::RepeatedPtrField<storage::Diagnostic>& diagnostics);
 
 std::optional<api::ErrorDetail> DetailOf(const absl::Status& status);
 

@@ -27,7 +27,9 @@ void Knock(const std::string& address) {
   if (colon == std::string::npos) return;
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found) != 0) return;
+  if (getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints,
+                  &found) != 0)
+    return;
   int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd >= 0) {
     (void)!connect(fd, found->ai_addr, found->ai_addrlen);
@@ -48,12 +50,14 @@ Exposition::Exposition(const std::string& address, const Metrics& metrics) {
     spdlog::info("metrics at http://{}/metrics", address);
   } catch (const std::exception& error) {
     server_.reset();
-    spdlog::warn("no metrics: listening on {} failed ({}); set metrics to another address or to off", address, error.what());
+    spdlog::warn(
+        "no metrics: listening on {} failed ({}); set metrics to another address or to off",
+        address, error.what());
   }
 }
 
-// The library's listener looks for a stop only when its poll returns, every two seconds or when somebody connects; so
-// somebody connects.
+// The library's listener looks for a stop only when its poll returns, every two seconds or when
+// somebody connects; so somebody connects.
 Exposition::~Exposition() {
   if (server_ == nullptr) return;
   std::atomic<bool> stopped{false};

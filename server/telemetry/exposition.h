@@ -11,8 +11,8 @@ namespace tessera::server {
 
 class Exposition {
  public:
-  // `address`: "host:port", or "off". A port that is taken costs the metrics, not the daemon: a warning, and
-  // `address()` says "".
+  // `address`: "host:port", or "off". A port that is taken costs the metrics, not the daemon: a
+  // warning, and `address()` says "".
   Exposition(const std::string& address, const Metrics& metrics);
   ~Exposition();
 

@@ -26,30 +26,33 @@ class Metrics {
   std::string Text() const;  // in Prometheus's text format
 
   // tessera_compile_requests_total{result}
-  prometheus::Counter *compile_hit, *compile_miss, *compile_coalesced, *compile_failed, *compile_timeout;
+  prometheus::Counter *compile_hit, *compile_miss, *compile_coalesced, *compile_failed,
+      *compile_timeout;
   // tessera_launches_total{result}
   prometheus::Counter *launch_ok, *launch_failed;
   prometheus::Histogram *launch_queue_seconds, *launch_seconds;
-  prometheus::Counter* leases_expired;
-  prometheus::Gauge *sessions, *regions, *mapped_bytes, *launches_in_flight, *kernel_variants, *ready;
+  prometheus::Counter *leases_expired;
+  prometheus::Gauge *sessions, *regions, *mapped_bytes, *launches_in_flight, *kernel_variants,
+      *ready;
   prometheus::Gauge *warmup_total, *warmup_done, *warmup_failed;
   prometheus::Counter *tune_trials, *tune_config_changes;
-  prometheus::Histogram* tune_seconds;
+  prometheus::Histogram *tune_seconds;
   prometheus::Gauge *executor_restarts, *worker_restarts;
-  prometheus::Gauge *cache_entries, *cache_bytes, *cache_hits, *cache_misses, *cache_evictions, *cache_corrupt;
+  prometheus::Gauge *cache_entries, *cache_bytes, *cache_hits, *cache_misses, *cache_evictions,
+      *cache_corrupt;
 
   // tessera_compile_duration_seconds{stage}
-  void ObserveCompile(const std::string& stage, double seconds);
+  void ObserveCompile(const std::string &stage, double seconds);
   // A kernel compiled after the daemon was ready, while somebody waited for its launch.
-  void CountJitDuringServing(const std::string& kernel);
+  void CountJitDuringServing(const std::string &kernel);
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;
-  prometheus::Family<prometheus::Histogram>* compile_seconds_;
-  prometheus::Family<prometheus::Counter>* jit_during_serving_;
+  prometheus::Family<prometheus::Histogram> *compile_seconds_;
+  prometheus::Family<prometheus::Counter> *jit_during_serving_;
   std::mutex mutex_;
-  std::map<std::string, prometheus::Histogram*> compile_stages_;
-  std::map<std::string, prometheus::Counter*> jit_kernels_;
+  std::map<std::string, prometheus::Histogram *> compile_stages_;
+  std::map<std::string, prometheus::Counter *> jit_kernels_;
 };
 
 }  // namespace tessera::server

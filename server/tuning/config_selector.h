@@ -18,9 +18,11 @@ struct Selection {
   std::string reason;
 };
 
-// The lowest median wins, but the incumbent keeps its place while the difference lies inside the noise: the winner's
-// 80 % quantile must lie below the incumbent's median. `incumbent`: index of the configuration in force.
-Selection SelectConfig(const std::vector<storage::TuningRecord::Trial>& trials, std::optional<int> incumbent);
+// The lowest median wins, but the incumbent keeps its place while the difference lies inside the
+// noise: the winner's 80 % quantile must lie below the incumbent's median. `incumbent`: index of
+// the configuration in force.
+Selection SelectConfig(const std::vector<storage::TuningRecord::Trial>& trials,
+                       std::optional<int> incumbent);
 
 }  // namespace tessera::server
 

@@ -28,7 +28,9 @@ TEST(ConfigSelector, SummarisesByQuantiles) {
 }
 
 TEST(ConfigSelector, TakesTheLowestMedianOfThoseThatRan) {
-  EXPECT_EQ(SelectConfig({Failed(), Of({3, 3, 3}), Of({2, 2, 9}), Of({4, 4, 4})}, std::nullopt).chosen, 2);
+  EXPECT_EQ(
+      SelectConfig({Failed(), Of({3, 3, 3}), Of({2, 2, 9}), Of({4, 4, 4})}, std::nullopt).chosen,
+      2);
   EXPECT_EQ(SelectConfig({Failed(), Failed()}, std::nullopt).chosen, -1);
 }
 

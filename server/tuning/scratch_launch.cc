@@ -16,21 +16,26 @@ namespace {
 
 void VisitTensors(api::Argument* argument, const std::function<void(api::TensorRef*)>& visit) {
   if (argument->has_tensor()) visit(argument->mutable_tensor());
-  if (argument->has_tensor_descriptor()) visit(argument->mutable_tensor_descriptor()->mutable_base());
+  if (argument->has_tensor_descriptor())
+    visit(argument->mutable_tensor_descriptor()->mutable_base());
   if (argument->has_tuple())
-    for (api::Argument& item : *argument->mutable_tuple()->mutable_items()) VisitTensors(&item, visit);
+    for (api::Argument& item : *argument->mutable_tuple()->mutable_items())
+      VisitTensors(&item, visit);
 }
 
-// By read and write, not by mapping: a client that truncates its memory meanwhile gives us a short read, not a fault.
+// By read and write, not by mapping: a client that truncates its memory meanwhile gives us a short
+// read, not a fault.
 absl::Status Copy(const Region& from, const Region& to) {
   std::vector<char> buffer(1 << 20);
   uint64_t done = 0;
   while (done < from.size()) {
     size_t part = std::min<uint64_t>(buffer.size(), from.size() - done);
-    ssize_t got = pread(from.fd(), buffer.data(), part, static_cast<off_t>(from.description().offset + done));
+    ssize_t got =
+        pread(from.fd(), buffer.data(), part, static_cast<off_t>(from.description().offset + done));
     if (got <= 0) return absl::ErrnoToStatus(got == 0 ? EIO : errno, "reading the client's memory");
     for (ssize_t put = 0; put < got;) {
-      ssize_t wrote = pwrite(to.fd(), buffer.data() + put, got - put, static_cast<off_t>(done + put));
+      ssize_t wrote =
+          pwrite(to.fd(), buffer.data() + put, got - put, static_cast<off_t>(done + put));
       if (wrote <= 0) return absl::ErrnoToStatus(errno, "writing scratch memory");
       put += wrote;
     }
@@ -41,9 +46,9 @@ absl::Status Copy(const Region& from, const Region& to) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ScratchLaunch>> ScratchLaunch::Create(const api::LaunchRequest& launch,
-                                                                     SessionRegistry* sessions, Device* device,
-                                                                     uint64_t max_bytes) {
+absl::StatusOr<std::unique_ptr<ScratchLaunch>> ScratchLaunch::Create(
+    const api::LaunchRequest& launch, SessionRegistry* sessions, Device* device,
+    uint64_t max_bytes) {
   ASSIGN_OR_RETURN(std::shared_ptr<Session> client, sessions->Find(launch.session()));
   std::unique_ptr<ScratchLaunch> scratch(new ScratchLaunch(sessions));
   // A peer keeps the session alive without a lease; it is ours.
@@ -64,8 +69,9 @@ absl::StatusOr<std::unique_ptr<ScratchLaunch>> ScratchLaunch::Create(const api::
       }
       bytes += (*theirs)->size();
       if (bytes > max_bytes) {
-        status = Error(absl::StatusCode::kResourceExhausted, "SCRATCH_LIMIT",
-                       absl::StrCat("tuning needs scratch copies of more than ", max_bytes, " bytes"));
+        status =
+            Error(absl::StatusCode::kResourceExhausted, "SCRATCH_LIMIT",
+                  absl::StrCat("tuning needs scratch copies of more than ", max_bytes, " bytes"));
         return;
       }
       absl::StatusOr<std::shared_ptr<Region>> ours =
@@ -79,7 +85,8 @@ absl::StatusOr<std::unique_ptr<ScratchLaunch>> ScratchLaunch::Create(const api::
     }
     tensor->set_region(known->second);
   };
-  for (api::Argument& argument : *scratch->request_.mutable_arguments()) VisitTensors(&argument, redirect);
+  for (api::Argument& argument : *scratch->request_.mutable_arguments())
+    VisitTensors(&argument, redirect);
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(scratch->Restore());
   return scratch;

@@ -1,4 +1,5 @@
-// A launch redirected to scratch copies of its memory, so that candidates can run without the client noticing.
+// A launch redirected to scratch copies of its memory, so that candidates can run without the
+// client noticing.
 #ifndef TESSERA_SERVER_TUNING_SCRATCH_LAUNCH_H_
 #define TESSERA_SERVER_TUNING_SCRATCH_LAUNCH_H_
 
@@ -17,9 +18,9 @@ namespace tessera::server {
 class ScratchLaunch {
  public:
   // Copies every region that `launch` names. RESOURCE_EXHAUSTED beyond `max_bytes`.
-  static absl::StatusOr<std::unique_ptr<ScratchLaunch>> Create(const tessera::v1::LaunchRequest& launch,
-                                                               SessionRegistry* sessions, Device* device,
-                                                               uint64_t max_bytes);
+  static absl::StatusOr<std::unique_ptr<ScratchLaunch>> Create(
+      const tessera::v1::LaunchRequest& launch, SessionRegistry* sessions, Device* device,
+      uint64_t max_bytes);
   ~ScratchLaunch();
 
   // The launch on the copies.
@@ -32,7 +33,8 @@ class ScratchLaunch {
 
   SessionRegistry* const sessions_;
   std::shared_ptr<Session> session_;
-  std::vector<std::pair<std::shared_ptr<Region>, std::shared_ptr<Region>>> copies_;  // client's, ours
+  std::vector<std::pair<std::shared_ptr<Region>, std::shared_ptr<Region>>>
+      copies_;  // client's, ours
   tessera::v1::LaunchRequest request_;
 };
 

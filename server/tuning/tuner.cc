@@ -18,7 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Rounds of interleaved measurements: one launch of each configuration a round, so that drift hits all alike.
+// Rounds of interleaved measurements: one launch of each configuration a round, so that drift hits
+// all alike.
 int RoundsFor(const std::string& effort) { return effort == "full" ? 25 : 7; }
 
 struct Candidate {
@@ -54,7 +55,8 @@ api::LaunchRequest WithCandidate(const api::LaunchRequest& launch, const Candida
 
 }  // namespace
 
-absl::StatusOr<api::LaunchResponse> Tuner::LaunchAndWait(const api::LaunchRequest& request, absl::Duration timeout) {
+absl::StatusOr<api::LaunchResponse> Tuner::LaunchAndWait(const api::LaunchRequest& request,
+                                                         absl::Duration timeout) {
   // Shared: the launch may end after we gave up on it.
   struct Pending {
     api::LaunchResponse response;
@@ -64,16 +66,17 @@ absl::StatusOr<api::LaunchResponse> Tuner::LaunchAndWait(const api::LaunchReques
   std::future<absl::Status> ended = pending->ended.get_future();
   LaunchWait wait;
   wait.timeout = timeout;
-  launcher_->Launch(request, wait, &pending->response,
-                    [pending](absl::Status status) { pending->ended.set_value(std::move(status)); });
+  launcher_->Launch(request, wait, &pending->response, [pending](absl::Status status) {
+    pending->ended.set_value(std::move(status));
+  });
   RETURN_IF_ERROR(ended.get());
   return pending->response;
 }
 
 absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& request) {
   Clock::time_point start = Clock::now();
-  absl::Duration budget =
-      request.budget_seconds() > 0 ? absl::Seconds(request.budget_seconds()) : limits_.default_budget;
+  absl::Duration budget = request.budget_seconds() > 0 ? absl::Seconds(request.budget_seconds())
+                                                       : limits_.default_budget;
   budget = std::min(budget, limits_.longest_budget);
   Clock::time_point deadline = start + absl::ToChronoMilliseconds(budget);
   auto time_left = [&] { return absl::FromChrono(deadline - Clock::now()); };
@@ -81,7 +84,9 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   // Shared: set_value may still run when the waiter has gone on.
   auto loaded = std::make_shared<std::promise<absl::Status>>();
   modules_->Load(request.launch().module(), absl::InfiniteDuration(),
-                 [loaded](absl::StatusOr<std::shared_ptr<const Module>> module) { loaded->set_value(module.status()); });
+                 [loaded](absl::StatusOr<std::shared_ptr<const Module>> module) {
+                   loaded->set_value(module.status());
+                 });
   RETURN_IF_ERROR(loaded->get_future().get());
   ASSIGN_OR_RETURN(Launcher::Inspection inspection, launcher_->Inspect(request.launch()));
   const KernelModel& kernel = *inspection.kernel;
@@ -113,16 +118,20 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
                  absl::StrCat("nothing is known of ", kernel.name(), " for ", inspection.bucket));
   }
   if (request.effort() != "" && request.effort() != "quick" && request.effort() != "full")
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_EFFORT",
-                 absl::StrCat("'", request.effort(), "' is no effort; accepted: none, quick, full"));
+    return Error(
+        absl::StatusCode::kInvalidArgument, "BAD_EFFORT",
+        absl::StrCat("'", request.effort(), "' is no effort; accepted: none, quick, full"));
 
-  ASSIGN_OR_RETURN(std::unique_ptr<ScratchLaunch> scratch,
-                   ScratchLaunch::Create(request.launch(), sessions_, inspection.device, limits_.scratch_bytes));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<ScratchLaunch> scratch,
+      ScratchLaunch::Create(request.launch(), sessions_, inspection.device, limits_.scratch_bytes));
   auto run = [&](size_t i) -> absl::StatusOr<double> {
-    const api::Config* wire = request.configs().empty() ? nullptr : &request.configs(static_cast<int>(i));
+    const api::Config* wire =
+        request.configs().empty() ? nullptr : &request.configs(static_cast<int>(i));
     metrics_->tune_trials->Increment();
-    ASSIGN_OR_RETURN(api::LaunchResponse response,
-                     LaunchAndWait(WithCandidate(scratch->request(), candidates[i], wire), time_left()));
+    ASSIGN_OR_RETURN(
+        api::LaunchResponse response,
+        LaunchAndWait(WithCandidate(scratch->request(), candidates[i], wire), time_left()));
     return response.kernel_seconds();
   };
   // Once each to compile, load and warm; what fails here is out.
@@ -131,7 +140,8 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
       candidates[i].failure = "not measured: the budget ran out";
       continue;
     }
-    if (absl::StatusOr<double> first = run(i); !first.ok()) candidates[i].failure = std::string(first.status().message());
+    if (absl::StatusOr<double> first = run(i); !first.ok())
+      candidates[i].failure = std::string(first.status().message());
     RETURN_IF_ERROR(scratch->Restore());
   }
   for (int round = 0; round < RoundsFor(request.effort()); ++round)
@@ -157,7 +167,8 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
     trial.set_failure(candidate.failure);
     Summarise(std::move(candidate.seconds), &trial);
     if (known && known->chosen() < static_cast<uint32_t>(known->trials_size()) &&
-        known->trials(known->chosen()).config().SerializeAsString() == trial.config().SerializeAsString())
+        known->trials(known->chosen()).config().SerializeAsString() ==
+            trial.config().SerializeAsString())
       incumbent = static_cast<int>(trials.size());
     trials.push_back(std::move(trial));
   }
@@ -166,7 +177,8 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   Selection selection = SelectConfig(trials, incumbent);
   if (selection.chosen < 0)
     return Error(absl::StatusCode::kFailedPrecondition, "NO_CONFIG_RUNS",
-                 absl::StrCat("no configuration of ", kernel.name(), " ran; the first: ", trials[0].failure()));
+                 absl::StrCat("no configuration of ", kernel.name(),
+                              " ran; the first: ", trials[0].failure()));
   record.set_chosen(static_cast<uint32_t>(selection.chosen));
   record.set_reason(selection.reason);
   if (known && known->pinned() && incumbent) {
@@ -176,11 +188,13 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   }
   for (storage::TuningRecord::Trial& trial : trials) *record.add_trials() = std::move(trial);
   record.set_measured_unix_seconds(absl::ToUnixSeconds(absl::Now()));
-  if (!incumbent || static_cast<uint32_t>(*incumbent) != record.chosen()) metrics_->tune_config_changes->Increment();
+  if (!incumbent || static_cast<uint32_t>(*incumbent) != record.chosen())
+    metrics_->tune_config_changes->Increment();
   metrics_->tune_seconds->Observe(std::chrono::duration<double>(Clock::now() - start).count());
   if (absl::Status stored = table_->Put(record); !stored.ok())
     spdlog::warn("storing the tuning of {}: {}", kernel.name(), stored.ToString());
-  spdlog::info("tuned {} for {}: configuration {} ({})", kernel.name(), inspection.bucket, record.chosen(), record.reason());
+  spdlog::info("tuned {} for {}: configuration {} ({})", kernel.name(), inspection.bucket,
+               record.chosen(), record.reason());
   return record;
 }
 

@@ -23,15 +23,22 @@ struct TunerLimits {
 // Blocks; one tuning at a time. All must outlive it.
 class Tuner {
  public:
-  Tuner(Launcher* launcher, SessionRegistry* sessions, ModuleTable* modules, TuningTable* table, Metrics* metrics,
-        TunerLimits limits)
-      : launcher_(launcher), sessions_(sessions), modules_(modules), table_(table), metrics_(metrics), limits_(limits) {}
+  Tuner(Launcher* launcher, SessionRegistry* sessions, ModuleTable* modules, TuningTable* table,
+        Metrics* metrics, TunerLimits limits)
+      : launcher_(launcher),
+        sessions_(sessions),
+        modules_(modules),
+        table_(table),
+        metrics_(metrics),
+        limits_(limits) {}
 
-  // Candidates run on scratch copies; the client's memory is only read. FAILED_PRECONDITION: nothing to choose from.
+  // Candidates run on scratch copies; the client's memory is only read. FAILED_PRECONDITION:
+  // nothing to choose from.
   absl::StatusOr<storage::TuningRecord> Tune(const api::TuneRequest& request);
 
  private:
-  absl::StatusOr<api::LaunchResponse> LaunchAndWait(const api::LaunchRequest& request, absl::Duration timeout);
+  absl::StatusOr<api::LaunchResponse> LaunchAndWait(const api::LaunchRequest& request,
+                                                    absl::Duration timeout);
 
   Launcher* const launcher_;
   SessionRegistry* const sessions_;

@@ -14,11 +14,12 @@ std::string KeyOf(const storage::TuningRecord& record) {
   return cache::TuningKey(record.kernel(), record.module(), record.bucket(), record.device());
 }
 
-// Configurations are the same if they say the same, wherever they stand in the kernel's list: a list that was edited
-// keeps the measurements of what stayed.
+// Configurations are the same if they say the same, wherever they stand in the kernel's list: a
+// list that was edited keeps the measurements of what stayed.
 int FindConfig(const KernelModel& kernel, const storage::TuneConfig& config) {
   for (size_t i = 0; i < kernel.configs().size(); ++i)
-    if (google::protobuf::util::MessageDifferencer::Equals(kernel.configs()[i].config, config)) return static_cast<int>(i) + 1;
+    if (google::protobuf::util::MessageDifferencer::Equals(kernel.configs()[i].config, config))
+      return static_cast<int>(i) + 1;
   return 0;
 }
 
@@ -40,7 +41,8 @@ ConfigChoices::Choice TuningTable::Find(const KernelModel& kernel, absl::string_
     absl::ReaderMutexLock lock(&mutex_);
     if (entries_.empty()) return {};
   }
-  std::string key = cache::TuningKey(kernel.name(), kernel.module().id, bucket, device.description().model);
+  std::string key =
+      cache::TuningKey(kernel.name(), kernel.module().id, bucket, device.description().model);
   {
     absl::ReaderMutexLock lock(&mutex_);
     auto found = entries_.find(key);
@@ -57,8 +59,8 @@ ConfigChoices::Choice TuningTable::Find(const KernelModel& kernel, absl::string_
   const storage::TuneConfig& chosen = entry.record.trials(entry.record.chosen()).config();
   absl::StatusOr<KernelModel::Config> modelled = kernel.ModelConfig(chosen);
   if (!modelled.ok()) {
-    spdlog::warn("the tuning of {} for {} does not fit the kernel: {}", kernel.name(), entry.record.bucket(),
-                 modelled.status().ToString());
+    spdlog::warn("the tuning of {} for {} does not fit the kernel: {}", kernel.name(),
+                 entry.record.bucket(), modelled.status().ToString());
     return {};
   }
   entry.choice.index = FindConfig(kernel, chosen);
@@ -66,8 +68,10 @@ ConfigChoices::Choice TuningTable::Find(const KernelModel& kernel, absl::string_
   return entry.choice;
 }
 
-std::optional<storage::TuningRecord> TuningTable::Record(const std::string& kernel, const std::string& module,
-                                                         const std::string& bucket, const std::string& device) const {
+std::optional<storage::TuningRecord> TuningTable::Record(const std::string& kernel,
+                                                         const std::string& module,
+                                                         const std::string& bucket,
+                                                         const std::string& device) const {
   absl::ReaderMutexLock lock(&mutex_);
   auto found = entries_.find(cache::TuningKey(kernel, module, bucket, device));
   if (found == entries_.end()) return std::nullopt;
@@ -101,7 +105,8 @@ absl::StatusOr<uint32_t> TuningTable::Forget(const std::string& kernel, const st
     for (auto it = entries_.begin(); it != entries_.end();) {
       auto here = it++;
       const storage::TuningRecord& record = here->second.record;
-      bool matches = (kernel.empty() || record.kernel() == kernel) && (module.empty() || record.module() == module) &&
+      bool matches = (kernel.empty() || record.kernel() == kernel) &&
+                     (module.empty() || record.module() == module) &&
                      (bucket.empty() || record.bucket() == bucket);
       if (!matches) continue;
       keys.push_back(here->first);

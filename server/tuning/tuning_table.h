@@ -22,15 +22,18 @@ class TuningTable : public ConfigChoices {
   explicit TuningTable(cache::CacheStore* store) : store_(store) {}
   absl::Status Load();
 
-  Choice Find(const KernelModel& kernel, absl::string_view bucket, const Device& device) const override;
+  Choice Find(const KernelModel& kernel, absl::string_view bucket,
+              const Device& device) const override;
 
   // The record of a bucket, if there is one.
   std::optional<storage::TuningRecord> Record(const std::string& kernel, const std::string& module,
-                                              const std::string& bucket, const std::string& device) const;
+                                              const std::string& bucket,
+                                              const std::string& device) const;
   absl::Status Put(storage::TuningRecord record);
   std::vector<storage::TuningRecord> List(const std::string& kernel) const;  // empty: all
   // Those that match; an empty string matches all. Returns how many.
-  absl::StatusOr<uint32_t> Forget(const std::string& kernel, const std::string& module, const std::string& bucket);
+  absl::StatusOr<uint32_t> Forget(const std::string& kernel, const std::string& module,
+                                  const std::string& bucket);
 
  private:
   // A record with the choice resolved against the kernel that asked first.

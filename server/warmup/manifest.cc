@@ -26,7 +26,8 @@ class ManifestReader {
     if (root.IsNull()) return modules;
     RETURN_IF_ERROR(CheckKeys(root, {"modules"}, "the manifest"));
     const YAML::Node list = root["modules"];
-    if (!list || !list.IsSequence()) return At(list ? list : root, "'modules' with a list is expected");
+    if (!list || !list.IsSequence())
+      return At(list ? list : root, "'modules' with a list is expected");
     for (const YAML::Node& node : list) {
       ASSIGN_OR_RETURN(ManifestModule module, ReadModule(node));
       modules.push_back(std::move(module));
@@ -40,16 +41,20 @@ class ManifestReader {
     return Error(absl::StatusCode::kInvalidArgument, "BAD_MANIFEST",
                  absl::StrCat(path_, ":", mark.line + 1, ":", mark.column + 1, ": ", what));
   }
-  std::string Where(const YAML::Node& node) const { return absl::StrCat(path_, ":", node.Mark().line + 1); }
+  std::string Where(const YAML::Node& node) const {
+    return absl::StrCat(path_, ":", node.Mark().line + 1);
+  }
 
-  absl::Status CheckKeys(const YAML::Node& node, std::initializer_list<const char*> known, absl::string_view of) const {
+  absl::Status CheckKeys(const YAML::Node& node, std::initializer_list<const char*> known,
+                         absl::string_view of) const {
     if (!node.IsMap()) return At(node, absl::StrCat(of, " is made of 'key: value' lines"));
     for (const auto& entry : node) {
       bool found = false;
       for (const char* key : known) found |= entry.first.IsScalar() && entry.first.Scalar() == key;
       if (!found)
-        return At(entry.first, absl::StrCat(of, " has no '", entry.first.IsScalar() ? entry.first.Scalar() : "?",
-                                            "'; it has: ", absl::StrJoin(known, ", ")));
+        return At(entry.first,
+                  absl::StrCat(of, " has no '", entry.first.IsScalar() ? entry.first.Scalar() : "?",
+                               "'; it has: ", absl::StrJoin(known, ", ")));
     }
     return absl::OkStatus();
   }
@@ -80,7 +85,8 @@ class ManifestReader {
     }
     module.files.push_back(std::move(file));
     const YAML::Node kernels = node["kernels"];
-    if (!kernels || !kernels.IsSequence()) return At(kernels ? kernels : node, "a module has 'kernels' with a list");
+    if (!kernels || !kernels.IsSequence())
+      return At(kernels ? kernels : node, "a module has 'kernels' with a list");
     for (const YAML::Node& kernel : kernels) {
       ASSIGN_OR_RETURN(ManifestItem item, ReadKernel(kernel));
       module.items.push_back(std::move(item));
@@ -89,14 +95,17 @@ class ManifestReader {
   }
 
   absl::StatusOr<ManifestItem> ReadKernel(const YAML::Node& node) {
-    RETURN_IF_ERROR(CheckKeys(node, {"name", "signature", "constants", "options", "config", "device"}, "a kernel"));
+    RETURN_IF_ERROR(CheckKeys(
+        node, {"name", "signature", "constants", "options", "config", "device"}, "a kernel"));
     ManifestItem item;
     item.where = Where(node);
     if (!node["name"]) return At(node, "a kernel has a name");
     ASSIGN_OR_RETURN(*item.request.mutable_kernel(), Scalar(node["name"], "name"));
     if (const YAML::Node signature = node["signature"]) {
-      if (signature.IsScalar()) item.request.add_signature(signature.Scalar());
-      else if (!signature.IsSequence()) return At(signature, "signature is a list of NAME=TYPE");
+      if (signature.IsScalar())
+        item.request.add_signature(signature.Scalar());
+      else if (!signature.IsSequence())
+        return At(signature, "signature is a list of NAME=TYPE");
       else
         for (const YAML::Node& entry : signature) {
           ASSIGN_OR_RETURN(std::string text, Scalar(entry, "an entry of signature"));
@@ -111,7 +120,8 @@ class ManifestReader {
         RETURN_IF_ERROR(ReadConstant(entry.second, constant->mutable_value()));
       }
     }
-    if (const YAML::Node options = node["options"]) RETURN_IF_ERROR(ReadOptions(options, item.request.mutable_options()));
+    if (const YAML::Node options = node["options"])
+      RETURN_IF_ERROR(ReadOptions(options, item.request.mutable_options()));
     if (const YAML::Node config = node["config"]) {
       ASSIGN_OR_RETURN(uint32_t number, Number(config));
       item.request.set_config(static_cast<int32_t>(number));
@@ -124,7 +134,8 @@ class ManifestReader {
 
   absl::StatusOr<uint32_t> Number(const YAML::Node& node) const {
     uint32_t number = 0;
-    if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &number)) return At(node, "a whole number is expected");
+    if (!node.IsScalar() || !absl::SimpleAtoi(node.Scalar(), &number))
+      return At(node, "a whole number is expected");
     return number;
   }
 
@@ -152,10 +163,13 @@ class ManifestReader {
     }
     if (node.IsSequence()) {
       constant->mutable_tuple();
-      for (const YAML::Node& item : node) RETURN_IF_ERROR(ReadConstant(item, constant->mutable_tuple()->add_items()));
+      for (const YAML::Node& item : node)
+        RETURN_IF_ERROR(ReadConstant(item, constant->mutable_tuple()->add_items()));
       return absl::OkStatus();
     }
-    if (!node.IsScalar()) return At(node, "a constant is a number, True, False, None, text, a dtype, fn:NAME or a list");
+    if (!node.IsScalar())
+      return At(node,
+                "a constant is a number, True, False, None, text, a dtype, fn:NAME or a list");
     absl::string_view text = node.Scalar();
     bool quoted = node.Tag() == "!";
     int64_t integer;
@@ -188,15 +202,17 @@ class ManifestReader {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ManifestModule>> ParseManifest(absl::string_view text, absl::string_view path,
+absl::StatusOr<std::vector<ManifestModule>> ParseManifest(absl::string_view text,
+                                                          absl::string_view path,
                                                           const ManifestFileReader& read_file) {
   if (path.empty()) path = "manifest";
   // The library reports bad text by an exception; it ends here.
   try {
     return ManifestReader(path, read_file).Read(YAML::Load(std::string(text)));
   } catch (const YAML::Exception& error) {
-    return Error(absl::StatusCode::kInvalidArgument, "BAD_MANIFEST",
-                 absl::StrCat(path, ":", error.mark.line + 1, ":", error.mark.column + 1, ": ", error.msg));
+    return Error(
+        absl::StatusCode::kInvalidArgument, "BAD_MANIFEST",
+        absl::StrCat(path, ":", error.mark.line + 1, ":", error.mark.column + 1, ": ", error.msg));
   }
 }
 

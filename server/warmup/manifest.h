@@ -13,7 +13,7 @@
 namespace tessera::server {
 
 struct ManifestItem {
-  std::string where;  // "manifest.yaml:7"
+  std::string where;                    // "manifest.yaml:7"
   tessera::v1::CompileRequest request;  // the module's id is still to be filled in
 };
 
@@ -23,11 +23,13 @@ struct ManifestModule {
   std::vector<ManifestItem> items;
 };
 
-// Reads a file that the manifest names; a parameter, for the text may come from a client, who has no files here.
+// Reads a file that the manifest names; a parameter, for the text may come from a client, who has
+// no files here.
 using ManifestFileReader = std::function<absl::StatusOr<std::string>(const std::string& path)>;
 
 // INVALID_ARGUMENT: "PATH:LINE:COLUMN: what is wrong".
-absl::StatusOr<std::vector<ManifestModule>> ParseManifest(absl::string_view text, absl::string_view path,
+absl::StatusOr<std::vector<ManifestModule>> ParseManifest(absl::string_view text,
+                                                          absl::string_view path,
                                                           const ManifestFileReader& read_file);
 
 }  // namespace tessera::server

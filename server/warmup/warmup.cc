@@ -31,8 +31,8 @@ struct Warmup::Run {
   OnProgress on_progress;
 };
 
-absl::Status Warmup::Start(absl::string_view text, absl::string_view path, const ManifestFileReader& read_file,
-                           OnProgress on_progress) {
+absl::Status Warmup::Start(absl::string_view text, absl::string_view path,
+                           const ManifestFileReader& read_file, OnProgress on_progress) {
   ASSIGN_OR_RETURN(std::vector<ManifestModule> modules, ParseManifest(text, path, read_file));
   auto run = std::make_shared<Run>();
   run->on_progress = std::move(on_progress);
@@ -55,23 +55,24 @@ absl::Status Warmup::Start(absl::string_view text, absl::string_view path, const
       file.set_text(from.text());
       files.push_back(std::move(file));
     }
-    modules_->Register(
-        std::move(files), absl::InfiniteDuration(),
-        [this, run, items = std::move(module.items)](absl::StatusOr<std::shared_ptr<const Module>> registered) {
-          for (const ManifestItem& item : items) {
-            if (!registered.ok()) {
-              ItemDone(run, item.where, item.request.kernel(), registered.status());
-              continue;
-            }
-            api::CompileRequest request = item.request;
-            request.set_module((*registered)->id);
-            launcher_->Compile(request, absl::InfiniteDuration(),
-                               [this, run, where = item.where,
-                                kernel = item.request.kernel()](absl::StatusOr<Launcher::CompiledVariant> compiled) {
+    modules_->Register(std::move(files), absl::InfiniteDuration(),
+                       [this, run, items = std::move(module.items)](
+                           absl::StatusOr<std::shared_ptr<const Module>> registered) {
+                         for (const ManifestItem& item : items) {
+                           if (!registered.ok()) {
+                             ItemDone(run, item.where, item.request.kernel(), registered.status());
+                             continue;
+                           }
+                           api::CompileRequest request = item.request;
+                           request.set_module((*registered)->id);
+                           launcher_->Compile(
+                               request, absl::InfiniteDuration(),
+                               [this, run, where = item.where, kernel = item.request.kernel()](
+                                   absl::StatusOr<Launcher::CompiledVariant> compiled) {
                                  ItemDone(run, where, kernel, compiled);
                                });
-          }
-        });
+                         }
+                       });
   }
   return absl::OkStatus();
 }
@@ -79,11 +80,13 @@ absl::Status Warmup::Start(absl::string_view text, absl::string_view path, const
 absl::Status Warmup::StartFile(const std::string& path, OnProgress on_progress) {
   ASSIGN_OR_RETURN(std::string text, ReadFile(path));
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return Start(text, path, [folder](const std::string& file) { return ReadFile((folder / file).string()); },
-               std::move(on_progress));
+  return Start(
+      text, path, [folder](const std::string& file) { return ReadFile((folder / file).string()); },
+      std::move(on_progress));
 }
 
-void Warmup::ItemDone(const std::shared_ptr<Run>& run, const std::string& where, const std::string& kernel,
+void Warmup::ItemDone(const std::shared_ptr<Run>& run, const std::string& where,
+                      const std::string& kernel,
                       const absl::StatusOr<Launcher::CompiledVariant>& compiled) {
   std::lock_guard<std::mutex> lock(run->mutex);
   api::WarmupProgress& progress = run->progress;

@@ -26,8 +26,8 @@ class Warmup {
       : modules_(modules), launcher_(launcher), metrics_(metrics) {}
 
   // Begins a warm-up and returns. INVALID_ARGUMENT: the manifest does not read; nothing is begun.
-  absl::Status Start(absl::string_view text, absl::string_view path, const ManifestFileReader& read_file,
-                     OnProgress on_progress);
+  absl::Status Start(absl::string_view text, absl::string_view path,
+                     const ManifestFileReader& read_file, OnProgress on_progress);
   // Start on a file; its modules' paths are relative to it.
   absl::Status StartFile(const std::string& path, OnProgress on_progress);
 
@@ -36,7 +36,8 @@ class Warmup {
 
  private:
   struct Run;
-  void ItemDone(const std::shared_ptr<Run>& run, const std::string& where, const std::string& kernel,
+  void ItemDone(const std::shared_ptr<Run>& run, const std::string& where,
+                const std::string& kernel,
                 const absl::StatusOr<Launcher::CompiledVariant>& compiled);
   void Announce(const std::shared_ptr<Run>& run);
 
