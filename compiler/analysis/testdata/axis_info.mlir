@@ -1,5 +1,5 @@
 // What is known of index and pointer blocks: runs of consecutive and of equal values.
-// RUN: tessera-opt %s -print-axis-info -o /dev/null | FileCheck %s
+// RUN: tessera-opt %s -mlir-disable-threading -print-axis-info -o /dev/null | FileCheck %s
 
 func.func @offsets(%p: !tile.ptr<f16> {tile.divisibility = 16 : i64}, %n: i32 {tile.divisibility = 16 : i64}, %m: i32) attributes {tile.kernel} {
   %pid = tile.program_id 0 : i32

@@ -1,5 +1,5 @@
 // Which blocks are kept in memory, and which nests make them.
-// RUN: tessera-opt %s -split-input-file -tile-to-loops="vector-bits=512 print-plan" -o /dev/null | FileCheck %s
+// RUN: tessera-opt %s -mlir-disable-threading -split-input-file -tile-to-loops="vector-bits=512 print-plan" -o /dev/null | FileCheck %s
 
 // Softmax: three passes over the row. Only the exponentials are kept, in the nest that sums them; the input is read
 // again instead.
