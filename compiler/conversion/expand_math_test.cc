@@ -336,5 +336,23 @@ TEST(ExpandMathCodeTest, NeedsNoCallsForTheMainFunctions) {
   }
 }
 
+#if defined(__x86_64__)
+TEST(ExpandMathCodeTest, GivesTheSameWithoutMasksAndWideVectors) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP() << "needs AVX2";
+  LaneKernel::Shape shape;
+  shape.cpu = "haswell:+avx,+avx2,+fma,+f16c";
+  const std::vector<float> inputs = EveryPattern(65003);
+  std::vector<uint32_t> narrow(inputs.size()), wide(inputs.size());
+  for (const Case& test : kCases) {
+    const LaneKernel kernel(shape, test.function);
+    EXPECT_THAT(kernel.assembly(), ::testing::Not(::testing::HasSubstr("zmm"))) << test.name;
+    kernel.Run(inputs.data(), inputs.data(), narrow.data(), static_cast<int64_t>(inputs.size()));
+    LaneKernel({}, test.function).Run(inputs.data(), inputs.data(), wide.data(), static_cast<int64_t>(inputs.size()));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!std::isnan(FromBits(narrow[i])) || !std::isnan(FromBits(wide[i]))) ASSERT_EQ(narrow[i], wide[i]) << test.name << " " << inputs[i];
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace tessera::compiler

@@ -111,7 +111,7 @@ LaneKernel::LaneKernel(const Shape& shape, const Function& function) : jit_(std:
   passes.addPass(mlir::createReconcileUnrealizedCastsPass());
   TESSERA_CHECK(mlir::succeeded(passes.run(*module)), "the passes succeed");
   ObjectOptions options;
-  options.cpu = DetectHostCpu();
+  options.cpu = shape.cpu.empty() ? DetectHostCpu() : *ParseCpuDescription(shape.cpu);
   options.contract_fp = shape.contract_fp;
   options.want_asm = true;
   absl::StatusOr<CompiledObject> object = CompileObject(*module, options);

@@ -24,6 +24,7 @@ class LaneKernel {
     std::string out = "f32";
     int lanes = 16;  // 0: scalars
     bool contract_fp = true;
+    std::string cpu;  // "name:features"; empty: the host
   };
 
   // Ends the process where anything fails: the caller is a test.

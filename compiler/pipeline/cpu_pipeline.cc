@@ -1,6 +1,7 @@
 #include "compiler/pipeline/cpu_pipeline.h"
 
 #include "compiler/conversion/expand_math.h"
+#include "compiler/conversion/split_masked_loops.h"
 #include "compiler/transforms/transforms.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -30,6 +31,7 @@ void AddCpuTilePasses(mlir::OpPassManager* passes) {
 void AddCpuLoopPasses(mlir::OpPassManager* passes, const CodegenTarget& target, bool want_plan, TileToLoopsResult* result) {
   passes->addPass(CreateTileToLoopsPass(target, want_plan, result));
   passes->addPass(mlir::createCSEPass());
+  passes->addNestedPass<mlir::func::FuncOp>(CreateSplitMaskedLoopsPass());
 }
 
 void AddCpuLlvmPasses(mlir::OpPassManager* passes) {

@@ -2,6 +2,7 @@
 
 #include "compiler/analysis/axis_info.h"
 #include "compiler/conversion/expand_math.h"
+#include "compiler/conversion/split_masked_loops.h"
 #include "compiler/conversion/tile_to_loops/tile_to_loops.h"
 #include "compiler/dialect/tile/tile.h"
 #include "compiler/pipeline/cpu_pipeline.h"
@@ -58,6 +59,7 @@ void RegisterPasses() {
   registerPass([] { return CreateTileToLoopsPass(); });
   registerPass([] { return CreateReturnOnFailurePass(); });
   registerPass([] { return CreateExpandMathPass(); });
+  registerPass([] { return CreateSplitMaskedLoopsPass(); });
   registerPass([]() -> std::unique_ptr<Pass> { return std::make_unique<PrintAxisInfo>(); });
   registerPass([] { return createCanonicalizerPass(); });
   registerPass([] { return createCSEPass(); });

@@ -61,16 +61,16 @@ mlir::Value Three(Emitter& e, const std::vector<mlir::Value>& v) {
 }
 
 // isnan, isinf, isfinite: conditions on the bits of the value.
-enum class Class { kNan, kInf, kFinite };
-Emit Classify(Class what) {
+enum class FloatClass { kNan, kInf, kFinite };
+Emit Classify(FloatClass what) {
   return [what](Emitter& e, const Arguments& args) -> Value {
     std::vector<Value> operands;
     if (!ReadFloats(e, args, &operands)) return {};
     const Value& x = operands[0];
-    if (what == Class::kNan) return e.Compare(CompareOp::kNe, x, x);
+    if (what == FloatClass::kNan) return e.Compare(CompareOp::kNe, x, x);
     Value magnitude = Value::Tensor(e.Make<math::AbsFOp>(x.ir), x.type);
     Value infinity = Value::Of(Constant::Float(std::numeric_limits<double>::infinity()));
-    return e.Compare(what == Class::kInf ? CompareOp::kEq : CompareOp::kLt, magnitude, infinity);
+    return e.Compare(what == FloatClass::kInf ? CompareOp::kEq : CompareOp::kLt, magnitude, infinity);
   };
 }
 
@@ -151,9 +151,9 @@ void AddLibdeviceBuiltins(BuiltinTable* t) {
     t->Add(absl::StrCat("libdevice.", row.name), signature, Float(row.name, row.build, row.returns_int));
   }
   t->Add("libdevice.pow", "x, y", Pow);
-  t->Add("libdevice.isnan", "x", Classify(Class::kNan));
-  t->Add("libdevice.isinf", "x", Classify(Class::kInf));
-  t->Add("libdevice.isfinited libdevice.finitef libdevice.isfinite", "x", Classify(Class::kFinite));
+  t->Add("libdevice.isnan", "x", Classify(FloatClass::kNan));
+  t->Add("libdevice.isinf", "x", Classify(FloatClass::kInf));
+  t->Add("libdevice.isfinited libdevice.finitef libdevice.isfinite", "x", Classify(FloatClass::kFinite));
   t->Add("libdevice.signbit", "x", SignBit);
   t->Add("libdevice.clz", "x", IntegerExtern("clz", "clzll", One<math::CountLeadingZerosOp>));
   t->Add("libdevice.popc", "x", IntegerExtern("popc", "popcll", One<math::CtPopOp>));

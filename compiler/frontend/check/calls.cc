@@ -71,6 +71,9 @@ Value Emitter::Call(const Value& callee, std::vector<CallArgument> arguments, So
         return {};
       case ConstantKind::kBuiltin: return CallBuiltin(c.text, std::move(arguments), call);
       case ConstantKind::kLambda: return CallCompileTime(c, arguments, call);
+      case ConstantKind::kModule:
+        if (absl::StartsWith(c.text, "class:")) return Construct(c.text, std::move(arguments), call);
+        break;
       case ConstantKind::kDType:  // tl.float32(0.0): a conversion
         if (arguments.size() == 1) return Cast(arguments[0].value, {c.dtype, false});
         return Error(absl::StrCat(Repr(c), " converts one value"));
@@ -110,7 +113,8 @@ Value Emitter::CallCompileTime(const Constant& callee, const std::vector<CallArg
 
 //===-- jit functions -------------------------------------------------------------------------------===//
 
-Value Emitter::Inline(const Function& function, std::vector<CallArgument> arguments, SourceRange call) {
+Value Emitter::Inline(const Function& function, std::vector<CallArgument> arguments, SourceRange call,
+                      const std::string& result_parameter) {
   const std::vector<FunctionParameter>& parameters = function.definition->parameters;
   if (int(frames_.size()) > limits_.call_depth)
     return Error(absl::StrCat("calls are nested more than ", limits_.call_depth, " deep"));
@@ -170,8 +174,13 @@ Value Emitter::Inline(const Function& function, std::vector<CallArgument> argume
   }
   frames_.push_back(std::move(frame));
   Flow flow = Statements({&function.definition->body, 0, nullptr}, /*tail=*/true);
+  Value result = flow.value;
+  if (!failed_ && !result_parameter.empty()) {
+    auto it = names().bound.find(result_parameter);
+    result = it == names().bound.end() ? Value() : it->second.value;
+  }
   frames_.pop_back();
-  return failed_ ? Value() : flow.value;
+  return failed_ ? Value() : result;
 }
 
 Value Emitter::CallFunction(const Value& function, const std::vector<Value>& values) {
@@ -244,6 +253,11 @@ Value Emitter::CallMethod(const Value& self, const std::string& name, std::vecto
     bool result = name == "is_block" ? type.is_block() : type.element.pointer && !type.is_block();
     if (self.is_pointer_to_block) result = name == "is_ptr";
     return Value::Of(Constant::Bool(result));
+  }
+  if (self.is_tuple() && self.of_class) {
+    std::shared_ptr<const Class> keep = self.of_class;  // `self` may live in a frame that goes
+    arguments.insert(arguments.begin(), {"", self, call});
+    return Inline(keep->methods.at(name), std::move(arguments), call);
   }
   if (self.is_constant() && !self.is_number()) {  // strings, dtypes
     std::vector<Constant> positional;

@@ -448,6 +448,47 @@ def kernel(p):
   EXPECT_TRUE(e.Has("tile.reduce"));
 }
 
+TEST(Calls, MakeNamedTuplesAndAggregates) {
+  Emitted e = Emit(R"(
+from typing import NamedTuple
+class Pair(NamedTuple):
+    a: tl.tensor
+    b: tl.tensor = 7
+
+@tl.core._aggregate
+class Counter:
+    total: tl.tensor
+    STEP: tl.constexpr
+
+    @triton.jit
+    def __init__(self, start, STEP: tl.constexpr = 4):
+        self.total = start
+        self.STEP = STEP
+
+    @triton.jit
+    def next(self, by):
+        tl.static_assert(self.STEP == 4)
+        return Counter(self.total + by * self.STEP)
+
+@triton.jit
+def make(x):
+    return Pair(x, b=x + 1)
+
+@triton.jit
+def kernel(x, n):
+    p = make(n)
+    tl.static_assert(Pair(1).b == 7 and len(p) == 2)
+    c = Counter(p.a)
+    for i in range(n):
+        c = c.next(i)
+        p = Pair(p.b, p.a)
+    c.total += 1
+    tl.store(x, c.total + p.a)
+)", "x=*i32 n=i32");
+  EXPECT_EMITS(e);
+  EXPECT_TRUE(e.Has("-> (i32, i32, i32)")) << e.ir;
+}
+
 //===-- memory ------------------------------------------------------------------------------------------===//
 
 TEST(Memory, TurnsBlockPointersIntoPointersAndMasks) {

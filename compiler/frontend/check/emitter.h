@@ -1,7 +1,7 @@
 // Walks a kernel's syntax tree, checks types and emits tile IR. Private to this folder.
 //
 // Split by duty: emitter.cc (entry point, errors, constants and types in IR), expressions.cc, operators.cc (arithmetic,
-// conversion, broadcasting), statements.cc (assignment, control flow), calls.cc (binding arguments, inlining).
+// conversion, broadcasting), statements.cc (assignment, control flow), calls.cc (binding arguments, inlining), classes.cc.
 // Builtins are functions of their own, listed in builtins.cc.
 //
 // The first error ends the emission: functions return a Value of kind kError (or false) once it is reported, and
@@ -213,7 +213,9 @@ class Emitter {
   };
   Value Call(const Value& callee, std::vector<CallArgument> arguments, SourceRange call);
   // Emits the body of a jit function in place.
-  Value Inline(const Function& function, std::vector<CallArgument> arguments, SourceRange call);
+  // `result_parameter`: what that parameter holds in the end is the result, as for __init__.
+  Value Inline(const Function& function, std::vector<CallArgument> arguments, SourceRange call,
+               const std::string& result_parameter = "");
   // The same for functions given to reduce, scan and map: positional values.
   Value CallFunction(const Value& function, const std::vector<Value>& arguments);
 
@@ -290,6 +292,11 @@ class Emitter {
   Value CallMethod(const Value& self, const std::string& name, std::vector<CallArgument> arguments, SourceRange call);
   Value CallCompileTime(const Constant& callee, const std::vector<CallArgument>& arguments, SourceRange call);
 
+  // classes.cc
+  std::shared_ptr<const Class> FindClass(const std::string& key);
+  Value Construct(const std::string& key, std::vector<CallArgument> arguments, SourceRange call);
+  void AssignField(const Expr& target, const Value& value);
+
   const ModuleIndex& index_;
   const storage::CompileJob& job_;
   mlir::MLIRContext& context_;
@@ -300,6 +307,8 @@ class Emitter {
   mlir::OpBuilder builder_;
   std::vector<Frame> frames_;
   std::vector<mlir::StringAttr> file_names_;
+  std::map<std::string, SourceRange> class_places_;  // "class:3" -> its definition
+  std::map<std::string, std::shared_ptr<const Class>> classes_;
   SourceRange at_;
   bool failed_ = false;
   int unrolled_steps_ = 0;

@@ -89,7 +89,10 @@ Value Emitter::Name(const Expr& e) {
     return {};
   }
   Lookup lookup = frames_.back().function->scope->Find(name);
-  if (lookup.found()) return Value::Of(lookup.value);
+  if (lookup.found()) {
+    if (lookup.value.is(ConstantKind::kModule)) class_places_.emplace(lookup.value.text, lookup.definition);
+    return Value::Of(lookup.value);
+  }
   if (lookup.outcome == Lookup::Outcome::kNotConstant) {
     Error(absl::StrCat("the value of '", name, "' is not known at compile time: ", lookup.reason));
     if (lookup.reason_range.line > 0) Note(lookup.reason_range, "because of this");
@@ -218,6 +221,8 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
       if (base.fields)
         for (size_t i = 0; i < base.fields->size(); ++i)
           if ((*base.fields)[i] == name) return (*base.items)[i];
+      if (base.of_class && base.of_class->methods.count(name)) return Value::Method(base, name);
+      if (base.of_class) return Error(absl::StrCat("a ", base.of_class->name, " has no field or method '", name, "'"));
       if (name == "type") return base;
       return Error(absl::StrCat("a tuple has no attribute '", name, "'; its items are reached by index"));
     }
@@ -288,7 +293,10 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
       if (c.is_builtin("tl.PropagateNan") || c.is_builtin("tl.target_info"))
         return Value::Of(Constant::Builtin(absl::StrCat(c.text, ".", name)));
       Lookup lookup = index_.Attribute(c, name);
-      if (lookup.found()) return Value::Of(lookup.value);
+      if (lookup.found()) {
+        if (lookup.value.is(ConstantKind::kModule)) class_places_.emplace(lookup.value.text, lookup.definition);
+        return Value::Of(lookup.value);
+      }
       if (c.is(ConstantKind::kString) || c.is(ConstantKind::kDType) || c.is(ConstantKind::kPointerType) ||
           c.is(ConstantKind::kDict))
         return Value::Method(base, name);

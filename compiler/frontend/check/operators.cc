@@ -82,7 +82,11 @@ Value Emitter::Strong(const Value& value) {
   if (!value.is_tuple()) return value;
   Value copy = value;
   copy.items = std::make_shared<std::vector<Value>>();
-  for (const Value& item : *value.items) copy.items->push_back(Strong(item));
+  for (size_t i = 0; i < value.items->size(); ++i) {
+    const Value& item = (*value.items)[i];
+    bool keep = value.of_class && value.of_class->fields[i].is_constexpr;
+    copy.items->push_back(keep ? item : Strong(item));
+  }
   return copy;
 }
 

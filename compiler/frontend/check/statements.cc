@@ -20,7 +20,7 @@ namespace scf = mlir::scf;
 
 void TargetNames(const Expr& target, std::set<std::string>* names) {
   if (target.kind == ExprKind::kName) names->insert(target.text);
-  if (target.kind == ExprKind::kStarred) TargetNames(*target.a, names);
+  if (target.kind == ExprKind::kStarred || target.kind == ExprKind::kAttribute) TargetNames(*target.a, names);
   for (const ExprPtr& item : target.items) TargetNames(*item, names);
 }
 
@@ -193,7 +193,7 @@ void Emitter::AssignTo(const Expr& target, const Value& value, SourceRange place
     case ExprKind::kSubscript:
       Error(target.range, "a block or tuple cannot be changed in place; use tl.where, or tl.store to memory");
       return;
-    case ExprKind::kAttribute: Error(target.range, "an attribute cannot be assigned"); return;
+    case ExprKind::kAttribute: AssignField(target, value); return;
     default: Error(target.range, "this cannot be assigned to"); return;
   }
 }
@@ -205,7 +205,7 @@ void Emitter::Assign(const Stmt& stmt) {
 
 void Emitter::AugmentedAssign(const Stmt& stmt) {
   const Expr& target = *stmt.targets[0];
-  if (target.kind != ExprKind::kName) {
+  if (target.kind != ExprKind::kName && target.kind != ExprKind::kAttribute) {
     AssignTo(target, Value::None(), target.range);  // reports
     return;
   }

@@ -99,7 +99,9 @@ std::string Describe(const Value& value) {
         return absl::StrCat("the constant ", Repr(value.constant));
       return absl::StrCat(Repr(value.constant), " (", KindName(value.constant), ")");
     case Kind::kTensor: return ToString(value.type);
-    case Kind::kTuple: return absl::StrCat("a tuple of ", value.items->size());
+    case Kind::kTuple:
+      if (value.of_class) return absl::StrCat("a ", value.of_class->name);
+      return absl::StrCat("a tuple of ", value.items->size());
     case Kind::kBlockPointer:
       return absl::StrCat("block pointer to ", ToString(value.block_pointer->element), " ",
                           ToString(value.block_pointer->block));
@@ -158,7 +160,7 @@ bool SameMake(const Value& a, const Value& b, std::string* difference) {
       if (a.constant.text != b.constant.text) return differ();
       [[fallthrough]];
     case Kind::kTuple:
-      if (a.items->size() != b.items->size()) return differ();
+      if (a.of_class != b.of_class || a.items->size() != b.items->size()) return differ();
       for (size_t i = 0; i < a.items->size(); ++i)
         if (!SameMake((*a.items)[i], (*b.items)[i], difference)) return false;
       return true;

@@ -2,12 +2,14 @@
 #ifndef TESSERA_COMPILER_FRONTEND_CHECK_VALUE_H_
 #define TESSERA_COMPILER_FRONTEND_CHECK_VALUE_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/frontend/check/type.h"
 #include "compiler/frontend/module/constant.h"
+#include "compiler/frontend/module/module_index.h"
 #include "mlir/IR/Value.h"
 
 namespace tessera::frontend {
@@ -32,6 +34,20 @@ struct Descriptor {
   std::vector<mlir::Value> shape, strides;  // i32 and i64 scalars
 };
 
+// A class of the module whose instances a kernel may make: a NamedTuple, or an aggregate with methods.
+struct Class {
+  struct Field {
+    std::string name;
+    const Expr* default_value;  // may be null
+    bool is_constexpr;
+  };
+  std::string name;
+  std::vector<Field> fields;
+  std::map<std::string, Function> methods;
+  bool is_named_tuple = false;  // else its fields may be assigned, and __init__ makes an instance
+  const Environment* scope = nullptr;
+};
+
 struct Value {
   enum class Kind {
     kError,         // an error has been reported; everything made of it is one too
@@ -52,6 +68,7 @@ struct Value {
   mlir::Value ir;  // kTensor
   std::shared_ptr<std::vector<Value>> items;          // kTuple, kMethod
   std::shared_ptr<std::vector<std::string>> fields;   // kTuple: names of a named tuple; else null
+  std::shared_ptr<const Class> of_class;              // kTuple: what it is an instance of; else null
   std::shared_ptr<const BlockPointer> block_pointer;  // never changed once made
   std::shared_ptr<const Descriptor> descriptor;
 

@@ -57,7 +57,7 @@ void Compare(uint32_t seed) {
 }
 
 TEST(CpuTargetRandom, AgreesWithTheInterpreter) {
-  unsigned first = 0, count = 25;
+  unsigned first = 0, count = 100;
   if (const char* range = std::getenv("TESSERA_RANDOM_KERNELS")) ASSERT_EQ(std::sscanf(range, "%u:%u", &first, &count), 2);
   for (unsigned seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(seed);
