@@ -4,6 +4,7 @@
 #include "compiler/conversion/expand_math.h"
 #include "compiler/conversion/split_masked_loops.h"
 #include "compiler/conversion/tile_to_loops/tile_to_loops.h"
+#include "compiler/dialect/simt/simt.h"
 #include "compiler/dialect/tile/tile.h"
 #include "compiler/pipeline/cpu_pipeline.h"
 #include "compiler/transforms/transforms.h"
@@ -78,7 +79,7 @@ void RegisterPasses() {
 
 void RegisterDialects(DialectRegistry* registry) {
   registry->insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
-                   scf::SCFDialect, tile::TileDialect, vector::VectorDialect>();
+                   scf::SCFDialect, simt::SimtDialect, tile::TileDialect, vector::VectorDialect>();
 }
 
 }  // namespace tessera::compiler
