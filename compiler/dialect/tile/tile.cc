@@ -34,6 +34,73 @@ void TileDialect::initialize() {
       >();
 }
 
+namespace tessera::tile {
+
+std::optional<LinearLayout> LayoutOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor) return std::nullopt;
+  auto layout = dyn_cast_if_present<LayoutAttr>(tensor.getEncoding());
+  if (!layout) return std::nullopt;
+  return layout.ToLinear(tensor.getShape());
+}
+
+RankedTensorType WithLayout(Type type, const LinearLayout& layout) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), tensor.getElementType(), LayoutAttr::get(type.getContext(), layout));
+}
+
+RankedTensorType WithoutLayout(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), tensor.getElementType());
+}
+
+LayoutAttr LayoutAttr::get(MLIRContext* context, const LinearLayout& layout) {
+  return get(context, layout.bases(LinearLayout::kRegister), layout.bases(LinearLayout::kLane),
+             layout.bases(LinearLayout::kWarp), layout.bases(LinearLayout::kBlock));
+}
+
+LinearLayout LayoutAttr::ToLinear(ArrayRef<int64_t> shape) const {
+  auto bases = [](ArrayRef<int32_t> list) { return LinearLayout::Bases(list.begin(), list.end()); };
+  return LinearLayout(shape, {bases(getRegisters()), bases(getLanes()), bases(getWarps()), bases(getBlocks())});
+}
+
+LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type, function_ref<InFlightDiagnostic()> emit_error) const {
+  int64_t elements = 1;
+  for (int64_t extent : shape) elements *= extent;
+  BitSpace registers;
+  for (ArrayRef<int32_t> bases : {getRegisters(), getLanes(), getWarps(), getBlocks()})
+    for (int32_t basis : bases)
+      if (basis < 0 || basis >= elements) return emit_error() << "layout has a basis " << basis << " outside of the tensor";
+  for (int32_t basis : getRegisters())
+    if (!registers.Add(basis)) return emit_error() << "layout holds an element twice in registers";
+  if (!ToLinear(shape).IsSurjective()) return emit_error() << "layout does not cover the tensor";
+  return success();
+}
+
+Attribute LayoutAttr::parse(AsmParser& parser, Type) {
+  SmallVector<int32_t> bases[LinearLayout::kInputs];
+  static constexpr llvm::StringLiteral kNames[] = {"registers", "lanes", "warps", "blocks"};
+  if (parser.parseLess()) return {};
+  for (int input = 0; input < LinearLayout::kInputs; ++input) {
+    if (input == LinearLayout::kBlock && failed(parser.parseOptionalComma())) break;
+    if (input > 0 && input < LinearLayout::kBlock && parser.parseComma()) return {};
+    auto element = [&]() -> ParseResult { return parser.parseInteger(bases[input].emplace_back()); };
+    if (parser.parseKeyword(kNames[input]) || parser.parseEqual() ||
+        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, element))
+      return {};
+  }
+  if (parser.parseGreater()) return {};
+  return get(parser.getContext(), bases[0], bases[1], bases[2], bases[3]);
+}
+
+void LayoutAttr::print(AsmPrinter& printer) const {
+  printer << "<registers = [" << getRegisters() << "], lanes = [" << getLanes() << "], warps = [" << getWarps() << "]";
+  if (!getBlocks().empty()) printer << ", blocks = [" << getBlocks() << "]";
+  printer << ">";
+}
+
+}  // namespace tessera::tile
+
 Operation* TileDialect::materializeConstant(OpBuilder& builder, Attribute value, Type type,
                                             Location loc) {
   return arith::ConstantOp::materialize(builder, value, type, loc);
@@ -49,6 +116,8 @@ bool SameShape(Type a, Type b) {
   if (!ta || !tb) return !ta && !tb;
   return ta.getShape() == tb.getShape();
 }
+
+bool SameButLayout(Type a, Type b) { return SameShape(a, b) && ElementOf(a) == ElementOf(b); }
 
 // Checks pointer, value and mask of a memory access against one another.
 LogicalResult VerifyAccess(Operation* op, Type ptr, Type value, Value mask) {
@@ -78,7 +147,7 @@ LogicalResult VerifyCombine(OpT op, Type expected_result(RankedTensorType, unsig
   for (unsigned i = 0; i < n; ++i) {
     auto type = cast<RankedTensorType>(op.getSources()[i].getType());
     if (type.getShape() != first.getShape()) return op.emitOpError("operands differ in shape");
-    if (op.getResult()[i].getType() != expected_result(type, op.getAxis()))
+    if (!SameButLayout(op.getResult()[i].getType(), expected_result(type, op.getAxis())))
       return op.emitOpError("result ") << i << " has the wrong type";
     for (Type t : {body.getArgument(i).getType(), body.getArgument(n + i).getType(),
                    yield->getOperand(i).getType()})
@@ -92,7 +161,7 @@ Type ReducedType(RankedTensorType type, unsigned axis) {
   if (type.getRank() == 1) return type.getElementType();
   SmallVector<int64_t> shape(type.getShape());
   shape.erase(shape.begin() + axis);
-  return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  return RankedTensorType::get(shape, type.getElementType());
 }
 
 // A constant whose elements are all one value, under another shape.
@@ -416,6 +485,20 @@ LogicalResult GatherOp::verify() {
     if (d != getAxis() && source.getDimSize(d) != index.getDimSize(d))
       return emitOpError("source and index differ in an extent beside the axis");
   return success();
+}
+
+LogicalResult ConvertLayoutOp::verify() {
+  return SameButLayout(getSource().getType(), getType()) ? success() : emitOpError("changes the layout alone");
+}
+
+OpFoldResult ConvertLayoutOp::fold(FoldAdaptor adaptor) {
+  if (getSource().getType() == getType()) return getSource();
+  if (auto source = getSource().getDefiningOp<ConvertLayoutOp>()) {
+    if (source.getSource().getType() == getType()) return source.getSource();
+    getSourceMutable().assign(source.getSource());
+    return getResult();
+  }
+  return Reshaped(adaptor.getSource(), getType());
 }
 
 LogicalResult HistogramOp::verify() {

@@ -6,6 +6,7 @@ include "mlir/IR/DialectBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/BuiltinTypeInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
 
 def Tile_Dialect : Dialect {
   let name = "tile";
@@ -35,6 +36,23 @@ def Tile_Desc : Tile_Type<"Desc", "desc"> {
   let summary = "tensor descriptor: base, shape and strides of a strided tensor, read in blocks of one shape";
   let parameters = (ins ArrayRefParameter<"int64_t">:$blockShape, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` `[` $blockShape `]` `,` $elementType `>`";
+}
+
+def Tile_Layout : AttrDef<Tile_Dialect, "Layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let mnemonic = "layout";
+  let summary = "where the elements of a block live: the encoding of tensor types on the nvptx target";
+  let description = [{
+    The basis vectors of a LinearLayout (linear_layout.h), as row-major indices into the tensor: element at
+    (register, lane, warp, block) = XOR of the bases of the bits that are set.
+    `#tile.layout<registers = [1, 2], lanes = [4, 8, 16, 32, 64], warps = [128, 256]>` for tensor<512xf32>.
+  }];
+  let parameters = (ins ArrayRefParameter<"int32_t">:$registers, ArrayRefParameter<"int32_t">:$lanes,
+                        ArrayRefParameter<"int32_t">:$warps, ArrayRefParameter<"int32_t">:$blocks);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    static LayoutAttr get(::mlir::MLIRContext* context, const LinearLayout& layout);
+    LinearLayout ToLinear(::llvm::ArrayRef<int64_t> shape) const;
+  }];
 }
 
 class Tile_Enum<string n, string s, list<I32EnumAttrCase> cases> : I32EnumAttr<n, s, cases> {

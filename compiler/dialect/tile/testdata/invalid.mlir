@@ -172,3 +172,32 @@ func.func @print(%x: i32) {
   tile.print "x"(%x) {hex = false, is_unsigned = array<i1>} : i32
   return
 }
+
+// -----
+
+// expected-error @+1 {{layout does not cover the tensor}}
+func.func @holes(%x: tensor<8xf32, #tile.layout<registers = [1], lanes = [2], warps = []>>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{layout has a basis 8 outside of the tensor}}
+func.func @outside(%x: tensor<8xf32, #tile.layout<registers = [1, 8], lanes = [2, 4], warps = []>>) {
+  return
+}
+
+// -----
+
+// expected-error @+1 {{layout holds an element twice in registers}}
+func.func @twice(%x: tensor<8xf32, #tile.layout<registers = [1, 2, 3], lanes = [4], warps = []>>) {
+  return
+}
+
+// -----
+
+func.func @reshaping(%x: tensor<8xf32>) {
+  // expected-error @+1 {{changes the layout alone}}
+  %0 = tile.convert_layout %x : tensor<8xf32> -> tensor<4x2xf32>
+  return
+}

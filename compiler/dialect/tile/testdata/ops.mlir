@@ -139,3 +139,21 @@ func.func @checks(%x: tensor<4xf32>, %c: i1, %m: tensor<4xi1>, %p: tensor<4x!til
   tile.print " x: "(%x) {hex = false, is_unsigned = array<i1: false>} : tensor<4xf32>
   return
 }
+
+#rows = #tile.layout<registers = [1, 2], lanes = [4, 8, 16, 32, 64], warps = [128]>
+#wide = #tile.layout<registers = [32, 64], lanes = [1, 2, 4, 8, 16], warps = [128]>
+
+// CHECK-LABEL: func.func @placement
+func.func @placement(%x: tensor<256xf32, #rows>) {
+  // CHECK: tile.convert_layout %{{.*}} : tensor<256xf32, #tile.layout<registers = [1, 2], lanes = [4, 8, 16, 32, 64], warps = [128]>> -> tensor<256xf32, #tile.layout<registers = [32, 64], lanes = [1, 2, 4, 8, 16], warps = [128]>>
+  %0 = tile.convert_layout %x : tensor<256xf32, #rows> -> tensor<256xf32, #wide>
+  // CHECK: arith.cmpf olt, %{{.*}}, %{{.*}} : tensor<256xf32, #tile.layout<
+  %1 = arith.cmpf olt, %0, %0 : tensor<256xf32, #wide>
+  // CHECK: tile.reduce(%{{.*}}) axis 0 : (tensor<256xf32, #tile.layout<{{.*}}>>) -> f32
+  %2 = tile.reduce(%0) axis 0 : (tensor<256xf32, #wide>) -> f32 {
+  ^bb0(%p: f32, %q: f32):
+    %s = arith.addf %p, %q : f32
+    tile.yield %s : f32
+  }
+  return
+}
