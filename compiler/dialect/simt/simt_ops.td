@@ -3,7 +3,7 @@
 // A kernel is one func.func with the attributes "simt.kernel" (unit), "simt.threads" (i32: threads of a block) and, once
 // shared memory is allocated, "simt.shared_bytes" (i32). Its arguments are scalars: integers, floats, addresses as i64.
 // Every value is a scalar or a short vector (at most 16 bytes) that belongs to one thread. Beside its own operations the
-// dialect is used with arith, math, scf, vector (insert, extract, bitcast of those short vectors) and with operations of
+// dialect is used with arith, math, scf, vector (from_elements, insert, extract, bitcast of those short vectors) and with operations of
 // the tile dialect on scalars: program_id, num_programs, fp_to_fp, fp_to_int, divs, divu, rems, remu, mulhiu, extern,
 // inline_asm.
 //
