@@ -31,8 +31,9 @@ void KeepLargeValuesApart(uint64_t smallest, rocksdb::CompressionType compressio
   options->min_blob_size = smallest;
   options->blob_compression_type = compression;
   options->blob_file_size = 64 << 20;
-  // Space of evicted and rewritten values comes back with the compactions that happen anyway.
-  options->enable_blob_garbage_collection = true;
+  // No value is moved by a compaction that happens anyway: loading 100,000 artifacts would write each several times. The
+  // store gives space back itself, when enough of the blob files is garbage (RocksdbRecordStore::Reclaim).
+  options->enable_blob_garbage_collection = false;
 }
 
 }  // namespace tessera::cache

@@ -1,5 +1,7 @@
 #include "cache/family/artifacts/artifacts_family.h"
+#include "cache/family/failures/failures_family.h"
 #include "cache/family/family.h"
+#include "cache/family/inventory/inventory_family.h"
 #include "cache/family/meta/meta_family.h"
 #include "cache/family/modules/modules_family.h"
 #include "cache/family/quarantine/quarantine_family.h"
@@ -13,6 +15,8 @@ const std::vector<const Family*>& AllFamilies() {
   static const auto* const families = new std::vector<const Family*>{
       &ModulesFamily(),
       &ArtifactsFamily(),
+      &InventoryFamily(),
+      &FailuresFamily(),
       &TuningsFamily(),
       &UsageFamily(),
       &MetaFamily(),

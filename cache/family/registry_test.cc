@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "cache/family/failures/failures_family.h"
 #include "cache/key/compile_key.h"
 #include "gtest/gtest.h"
 #include "proto/storage/artifacts.pb.h"
@@ -13,7 +14,7 @@ namespace tessera::cache {
 namespace {
 
 TEST(Registry, FindsFamiliesByTheNamesThatTheyAlwaysHad) {
-  for (const char* name : {"modules", "artifacts", "tunings", "usage", "meta", "quarantine"}) {
+  for (const char* name : {"modules", "artifacts", "inventory", "failures", "tunings", "usage", "meta", "quarantine"}) {
     const Family* family = FindFamily(name);
     ASSERT_NE(family, nullptr) << name;
     EXPECT_STREQ(family->name, name);
@@ -65,6 +66,16 @@ TEST(Registry, PrintsEntriesInOneLine) {
   usage.set_launches(7);
   EXPECT_EQ(FindFamily("usage")->dump("", usage.SerializeAsString()),
             "add_kernel: 7 launches, the last at an unknown time");
+}
+
+TEST(Registry, CountsAFailureFromTheFutureAsExpired) {
+  storage::FailureRecord record;
+  record.set_created_unix_seconds(1000);
+  record.set_expires_unix_seconds(1600);
+  EXPECT_FALSE(Expired(record, 1000));
+  EXPECT_FALSE(Expired(record, 1599));
+  EXPECT_TRUE(Expired(record, 1600));
+  EXPECT_TRUE(Expired(record, 999));  // the clock was set back
 }
 
 }  // namespace

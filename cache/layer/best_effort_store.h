@@ -1,7 +1,7 @@
 // Decides that a failed cache write is not fatal: it is counted and told, and the request goes on.
 //
-// Only PutArtifact, PutModule and PutTuning are forgiven. EraseTuning is a person's order, and lookups already turn
-// damage into misses: their errors pass through.
+// Only PutArtifact, PutModule, PutTuning and PutFailure are forgiven. EraseTuning, Collect and Import are a person's
+// order, and lookups already turn damage into misses: their errors pass through.
 //
 // Thread-safe.
 #ifndef TESSERA_CACHE_LAYER_BEST_EFFORT_STORE_H_

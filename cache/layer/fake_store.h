@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/layer/forwarding_store.h"
 #include "cache/store/cache_store.h"
 #include "cache/store/memory/memory_store.h"
 
@@ -20,43 +21,34 @@ struct FakeStoreControl {
   std::function<void()> after_find;  // runs between reading an entry and returning it
 };
 
-class FakeStore : public CacheStore {
+class FakeStore : public ForwardingStore {
  public:
-  explicit FakeStore(FakeStoreControl* control) : control_(control), memory_(NewMemoryStore()) {}
+  explicit FakeStore(FakeStoreControl* control) : ForwardingStore(NewMemoryStore()), control_(control) {}
 
   absl::StatusOr<Lookup<storage::ArtifactRecord>> FindArtifact(const CompileKey& key) override {
-    return Found(memory_->FindArtifact(key));
+    return Found(behind_->FindArtifact(key));
   }
   absl::Status PutArtifact(const CompileKey& key, const storage::ArtifactRecord& record) override {
-    return control_->put_status.ok() ? memory_->PutArtifact(key, record) : control_->put_status;
+    return control_->put_status.ok() ? behind_->PutArtifact(key, record) : control_->put_status;
   }
   absl::StatusOr<Lookup<storage::ModuleRecord>> FindModule(absl::string_view id) override {
-    return Found(memory_->FindModule(id));
+    return Found(behind_->FindModule(id));
   }
   absl::Status PutModule(absl::string_view id, const storage::ModuleRecord& record) override {
-    return control_->put_status.ok() ? memory_->PutModule(id, record) : control_->put_status;
+    return control_->put_status.ok() ? behind_->PutModule(id, record) : control_->put_status;
   }
-  absl::StatusOr<std::vector<std::string>> ListModules() override { return memory_->ListModules(); }
   absl::StatusOr<Lookup<storage::TuningRecord>> FindTuning(absl::string_view key) override {
-    return Found(memory_->FindTuning(key));
+    return Found(behind_->FindTuning(key));
   }
   absl::Status PutTuning(absl::string_view key, const storage::TuningRecord& record) override {
-    return control_->put_status.ok() ? memory_->PutTuning(key, record) : control_->put_status;
+    return control_->put_status.ok() ? behind_->PutTuning(key, record) : control_->put_status;
   }
   absl::Status EraseTuning(absl::string_view key) override {
-    return control_->put_status.ok() ? memory_->EraseTuning(key) : control_->put_status;
+    return control_->put_status.ok() ? behind_->EraseTuning(key) : control_->put_status;
   }
-  absl::StatusOr<std::vector<storage::TuningRecord>> ListTunings() override { return memory_->ListTunings(); }
-  void AddUsage(const CompileKey& key, absl::string_view kernel, absl::string_view module, uint64_t launches,
-                int64_t unix_seconds) override {
-    memory_->AddUsage(key, kernel, module, launches, unix_seconds);
+  absl::Status PutFailure(const CompileKey& key, const storage::FailureRecord& record) override {
+    return control_->put_status.ok() ? behind_->PutFailure(key, record) : control_->put_status;
   }
-  StoreStats Stats() override { return memory_->Stats(); }
-  absl::StatusOr<std::vector<ListedEntry>> List(absl::string_view family, absl::string_view prefix,
-                                                uint32_t limit) override {
-    return memory_->List(family, prefix, limit);
-  }
-  absl::StatusOr<std::vector<std::string>> Verify(uint64_t* checked) override { return memory_->Verify(checked); }
 
  private:
   template <typename Result>
@@ -67,7 +59,6 @@ class FakeStore : public CacheStore {
   }
 
   FakeStoreControl* const control_;
-  const std::unique_ptr<CacheStore> memory_;
 };
 
 }  // namespace tessera::cache

@@ -4,15 +4,17 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "cache/layer/forwarding_store.h"
 #include "cache/layer/recent_records.h"
 
 namespace tessera::cache {
 namespace {
 
-class HotEntriesStore : public CacheStore {
+class HotEntriesStore : public ForwardingStore {
  public:
   HotEntriesStore(std::unique_ptr<CacheStore> behind, uint64_t max_bytes)
-      : behind_(std::move(behind)), artifacts_(max_bytes / 2), modules_(max_bytes / 4), tunings_(max_bytes / 4) {}
+      : ForwardingStore(std::move(behind)), artifacts_(max_bytes / 2), modules_(max_bytes / 4), tunings_(max_bytes / 4) {}
 
   absl::StatusOr<Lookup<storage::ArtifactRecord>> FindArtifact(const CompileKey& key) override {
     const auto hot = artifacts_.Find(key.hash);
@@ -48,12 +50,11 @@ class HotEntriesStore : public CacheStore {
     return Write(key, &tunings_, [&] { return behind_->EraseTuning(key); });
   }
 
-  absl::StatusOr<std::vector<std::string>> ListModules() override { return behind_->ListModules(); }
-  absl::StatusOr<std::vector<storage::TuningRecord>> ListTunings() override { return behind_->ListTunings(); }
-
-  void AddUsage(const CompileKey& key, absl::string_view kernel, absl::string_view module, uint64_t launches,
-                int64_t unix_seconds) override {
-    behind_->AddUsage(key, kernel, module, launches, unix_seconds);
+  absl::StatusOr<ImportReport> Import(const std::vector<ForeignEntry>& entries, bool replace) override {
+    Invalidate(entries);
+    absl::StatusOr<ImportReport> report = behind_->Import(entries, replace);
+    Invalidate(entries);
+    return report;
   }
 
   StoreStats Stats() override {
@@ -61,13 +62,6 @@ class HotEntriesStore : public CacheStore {
     stats.hits += artifact_hits_.load(std::memory_order_relaxed);
     return stats;
   }
-
-  absl::StatusOr<std::vector<ListedEntry>> List(absl::string_view family, absl::string_view prefix,
-                                                uint32_t limit) override {
-    return behind_->List(family, prefix, limit);
-  }
-
-  absl::StatusOr<std::vector<std::string>> Verify(uint64_t* checked) override { return behind_->Verify(checked); }
 
  private:
   template <typename Record, typename FindFn>
@@ -84,6 +78,14 @@ class HotEntriesStore : public CacheStore {
     return lookup;
   }
 
+  void Invalidate(const std::vector<ForeignEntry>& entries) {
+    for (const ForeignEntry& entry : entries) {
+      if (entry.family == "artifacts") artifacts_.Invalidate(entry.key);
+      if (entry.family == "modules") modules_.Invalidate(absl::BytesToHexString(entry.key));
+      if (entry.family == "tunings") tunings_.Invalidate(entry.key);
+    }
+  }
+
   // What was written is not put in front at once: the next lookup brings it, complete as the store behind made it.
   template <typename Record, typename WriteFn>
   absl::Status Write(absl::string_view key, RecentRecords<Record>* recent, const WriteFn& write) {
@@ -93,7 +95,6 @@ class HotEntriesStore : public CacheStore {
     return status;
   }
 
-  const std::unique_ptr<CacheStore> behind_;
   RecentRecords<storage::ArtifactRecord> artifacts_;
   RecentRecords<storage::ModuleRecord> modules_;
   RecentRecords<storage::TuningRecord> tunings_;

@@ -9,6 +9,8 @@
 #include "base/status_macros.h"
 #include "cache/family/artifacts/artifact_key.h"
 #include "cache/family/artifacts/artifacts_family.h"
+#include "cache/family/failures/failures_family.h"
+#include "cache/family/inventory/inventory_family.h"
 #include "cache/family/modules/module_key.h"
 #include "cache/family/modules/modules_family.h"
 #include "cache/family/quarantine/quarantine_family.h"
@@ -79,8 +81,13 @@ absl::Status RecordStore::PutArtifact(const CompileKey& key, const storage::Arti
   if (!EncodeArtifactKey(key, &stored_key)) return NoKey("an artifact");
   storage::ArtifactRecord with_key = record;
   with_key.set_key(key.canonical);
-  ASSIGN_OR_RETURN(const std::string payload, Payload(ArtifactsFamily(), std::move(with_key)));
-  return Save(ArtifactsFamily(), stored_key, payload);
+  storage::InventoryRecord inventory = InventoryOf(with_key, 0);
+  ASSIGN_OR_RETURN(std::string payload, Payload(ArtifactsFamily(), std::move(with_key)));
+  inventory.set_bytes(stored_key.size() + payload.size());
+  ASSIGN_OR_RETURN(std::string counted, Payload(InventoryFamily(), std::move(inventory)));
+  return Apply({{&ArtifactsFamily(), stored_key, std::move(payload)},
+                {&InventoryFamily(), stored_key, std::move(counted)}},
+               /*durable=*/true);
 }
 
 absl::StatusOr<Lookup<storage::ModuleRecord>> RecordStore::FindModule(absl::string_view id) {
@@ -92,8 +99,8 @@ absl::StatusOr<Lookup<storage::ModuleRecord>> RecordStore::FindModule(absl::stri
 absl::Status RecordStore::PutModule(absl::string_view id, const storage::ModuleRecord& record) {
   std::string stored_key;
   if (!EncodeModuleKey(id, &stored_key)) return NoKey("a module (64 hex digits)");
-  ASSIGN_OR_RETURN(const std::string payload, Payload(ModulesFamily(), record));
-  return Save(ModulesFamily(), stored_key, payload);
+  ASSIGN_OR_RETURN(std::string payload, Payload(ModulesFamily(), record));
+  return Apply({{&ModulesFamily(), stored_key, std::move(payload)}}, /*durable=*/true);
 }
 
 absl::StatusOr<std::vector<std::string>> RecordStore::ListModules() {
@@ -112,13 +119,13 @@ absl::StatusOr<Lookup<storage::TuningRecord>> RecordStore::FindTuning(absl::stri
 
 absl::Status RecordStore::PutTuning(absl::string_view key, const storage::TuningRecord& record) {
   if (key.empty()) return NoKey("a tuning");
-  ASSIGN_OR_RETURN(const std::string payload, Payload(TuningsFamily(), record));
-  return Save(TuningsFamily(), key, payload);
+  ASSIGN_OR_RETURN(std::string payload, Payload(TuningsFamily(), record));
+  return Apply({{&TuningsFamily(), std::string(key), std::move(payload)}}, /*durable=*/true);
 }
 
 absl::Status RecordStore::EraseTuning(absl::string_view key) {
   if (key.empty()) return NoKey("a tuning");
-  return Erase(TuningsFamily(), key);
+  return Apply({{&TuningsFamily(), std::string(key), std::nullopt}}, /*durable=*/true);
 }
 
 absl::StatusOr<std::vector<storage::TuningRecord>> RecordStore::ListTunings() {
@@ -131,6 +138,41 @@ absl::StatusOr<std::vector<storage::TuningRecord>> RecordStore::ListTunings() {
     return true;
   }));
   return tunings;
+}
+
+absl::StatusOr<Lookup<storage::FailureRecord>> RecordStore::FindFailure(const CompileKey& key,
+                                                                       int64_t now_unix_seconds) {
+  std::string stored_key;
+  if (!EncodeArtifactKey(key, &stored_key)) return NoKey("a compile");
+  bool expired = false;
+  auto lookup = Find<storage::FailureRecord>(
+      [&](auto parse) { return Load(FailuresFamily(), stored_key, parse); },
+      [&](const storage::FailureRecord& record) {
+        if (absl::string_view(record.key()) != key.canonical) return MissReason::kHashCollision;
+        expired = Expired(record, now_unix_seconds);
+        return expired ? MissReason::kAbsent : MissReason::kFound;
+      });
+  // Not durably: if it comes back, it is as expired as before.
+  if (expired) Apply({{&FailuresFamily(), stored_key, std::nullopt}}, /*durable=*/false).IgnoreError();
+  return lookup;
+}
+
+absl::Status RecordStore::PutFailure(const CompileKey& key, const storage::FailureRecord& record) {
+  std::string stored_key;
+  if (!EncodeArtifactKey(key, &stored_key)) return NoKey("a compile");
+  storage::FailureRecord with_key = record;
+  with_key.set_key(key.canonical);
+  ASSIGN_OR_RETURN(std::string payload, Payload(FailuresFamily(), std::move(with_key)));
+  return Apply({{&FailuresFamily(), stored_key, std::move(payload)}}, /*durable=*/true);
+}
+
+absl::Status RecordStore::ForEach(absl::string_view family_name, absl::string_view key_prefix, VisitEntry visit) {
+  const Family* family = FindFamily(family_name);
+  if (family == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no family \"", family_name, "\""));
+  if (family == &UsageFamily()) FlushUsage();
+  return Scan(*family, key_prefix, [&](const StoredEntry& entry) {
+    return entry.reason != MissReason::kFound || visit(entry.key, entry.payload);
+  });
 }
 
 void RecordStore::AddUsage(const CompileKey& key, absl::string_view kernel, absl::string_view module,
@@ -155,7 +197,7 @@ void RecordStore::FlushUsage() {
     pending.swap(usage_);
   }
   if (pending.empty()) return;
-  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<Change> changes;
   for (const auto& [key, usage] : pending) {
     const std::string& stored_key = key;
     // Damaged or unreadable counts start again from what was gathered.
@@ -169,10 +211,10 @@ void RecordStore::FlushUsage() {
     record.set_kernel(usage.kernel);
     record.set_module(usage.module);
     absl::StatusOr<std::string> payload = Payload(UsageFamily(), std::move(record));
-    if (payload.ok()) entries.emplace_back(stored_key, *std::move(payload));
+    if (payload.ok()) changes.push_back({&UsageFamily(), stored_key, *std::move(payload)});
   }
   // The store has kept in memory what the disk refused, and has said so.
-  SaveSoon(UsageFamily(), entries).IgnoreError();
+  Apply(changes, /*durable=*/false).IgnoreError();
 }
 
 StoreStats RecordStore::Stats() {
@@ -181,6 +223,7 @@ StoreStats RecordStore::Stats() {
   stats.hits = hits_.load(std::memory_order_relaxed);
   stats.misses = misses_.load(std::memory_order_relaxed);
   stats.corrupt_entries = corrupt_entries_.load(std::memory_order_relaxed);
+  stats.evictions += evictions_.load(std::memory_order_relaxed);
   return stats;
 }
 
@@ -246,6 +289,7 @@ absl::StatusOr<std::vector<std::string>> RecordStore::Verify(uint64_t* checked) 
       RETURN_IF_ERROR(again.status());
     }
   }
+  RETURN_IF_ERROR(CompleteInventory().status());
   if (checked != nullptr) *checked = entries;
   return findings;
 }

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,11 @@ class RecordStore : public CacheStore {
   absl::StatusOr<std::vector<storage::TuningRecord>> ListTunings() override;
   void AddUsage(const CompileKey& key, absl::string_view kernel, absl::string_view module, uint64_t launches,
                 int64_t unix_seconds) override;
+  absl::StatusOr<Lookup<storage::FailureRecord>> FindFailure(const CompileKey& key, int64_t now_unix_seconds) override;
+  absl::Status PutFailure(const CompileKey& key, const storage::FailureRecord& record) override;
+  absl::StatusOr<CollectReport> Collect(const CollectRequest& request) override;  // collect.cc
+  absl::Status ForEach(absl::string_view family, absl::string_view key_prefix, VisitEntry visit) override;
+  absl::StatusOr<ImportReport> Import(const std::vector<ForeignEntry>& entries, bool replace) override;  // import.cc
   StoreStats Stats() override;
   absl::StatusOr<std::vector<ListedEntry>> List(absl::string_view family, absl::string_view prefix,
                                                 uint32_t limit) override;
@@ -54,19 +60,25 @@ class RecordStore : public CacheStore {
   // Finds the entry and lets `parse` read it. What is damaged, by its checksum or by the answer of `parse`, is dropped,
   // put into quarantine where there is one, counted with CountDamaged(), and answered as kDamaged.
   virtual absl::StatusOr<MissReason> Load(const Family& family, absl::string_view key, ParseFn parse) = 0;
-  // Durable when it returns OK.
-  virtual absl::Status Save(const Family& family, absl::string_view key, absl::string_view payload) = 0;
-  // Like Save for many entries, without waiting for the disk.
-  virtual absl::Status SaveSoon(const Family& family,
-                                const std::vector<std::pair<std::string, std::string>>& entries) = 0;
-  // OK when there was none.
-  virtual absl::Status Erase(const Family& family, absl::string_view key) = 0;
+  struct Change {
+    const Family* family;
+    std::string key;
+    std::optional<std::string> payload;  // none: the entry is erased
+  };
+  // All of them or, where the store is killed, none. `durable`: they will survive when it returns OK; else soon.
+  virtual absl::Status Apply(const std::vector<Change>& changes, bool durable) = 0;
   // In the order of the keys. Damaged entries are shown, not dropped.
   virtual absl::Status Scan(const Family& family, absl::string_view key_prefix, VisitFn visit) = 0;
   // Everything but hits, misses and corrupt_entries.
   virtual void Describe(StoreStats* stats) = 0;
 
-  // Writes the gathered usage with SaveSoon. Destructors of implementations call it first.
+  // Many entries of these families were erased: their space may be given back. Blocks nobody else.
+  virtual void Reclaim(const std::vector<const Family*>&) {}
+
+  // Makes the inventory of artifacts that have none, or have lost it. Returns how many.
+  absl::StatusOr<uint64_t> CompleteInventory();
+
+  // Writes the gathered usage, not durably. Destructors of implementations call it first.
   void FlushUsage() ABSL_LOCKS_EXCLUDED(flush_mutex_, usage_mutex_);
 
   void CountDamaged() { corrupt_entries_.fetch_add(1, std::memory_order_relaxed); }
@@ -78,7 +90,11 @@ class RecordStore : public CacheStore {
     std::string kernel, module;
   };
 
-  std::atomic<uint64_t> hits_{0}, misses_{0}, corrupt_entries_{0};
+  struct Candidates;
+  absl::Status GatherCandidates(const CollectRequest& request, Candidates* candidates);
+  void GatherExpired(const CollectRequest& request, const Candidates& candidates, std::vector<Change>* changes);
+
+  std::atomic<uint64_t> hits_{0}, misses_{0}, corrupt_entries_{0}, evictions_{0};
   absl::Mutex flush_mutex_;  // one flush at a time: it reads, adds and writes
   absl::Mutex usage_mutex_;  // held for map operations only
   std::map<std::string, PendingUsage> usage_ ABSL_GUARDED_BY(usage_mutex_);

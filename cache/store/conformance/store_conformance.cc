@@ -215,6 +215,187 @@ TEST_P(StoreConformanceTest, ServesWholeEntriesWhileManyThreadsPublishAndRead) {
   EXPECT_THAT(*store_->Verify(&checked), IsEmpty());
 }
 
+storage::FailureRecord Failure(int64_t created, int64_t expires) {
+  storage::FailureRecord record;
+  record.set_code(3);
+  record.set_message("unknown function");
+  record.set_kernel("k");
+  record.set_created_unix_seconds(created);
+  record.set_expires_unix_seconds(expires);
+  return record;
+}
+
+TEST_P(StoreConformanceTest, KeepsFailuresUntilTheyExpire) {
+  EXPECT_EQ(store_->FindFailure(TestKey("a"), 1000)->reason, MissReason::kAbsent);
+  ASSERT_TRUE(store_->PutFailure(TestKey("a"), Failure(1000, 1600)).ok());
+  const auto found = store_->FindFailure(TestKey("a"), 1599);
+  ASSERT_TRUE(found.ok() && found->found());
+  EXPECT_EQ(found->record.message(), "unknown function");
+  EXPECT_EQ(store_->FindFailure(TestKey("a"), 1600)->reason, MissReason::kAbsent);
+  EXPECT_EQ(Entries(store_->Stats(), "failures"), 0u);  // dropped when it was met
+}
+
+TEST_P(StoreConformanceTest, ForgetsAFailureWhenTheClockWasSetBack) {
+  ASSERT_TRUE(store_->PutFailure(TestKey("a"), Failure(1000, 1600)).ok());
+  EXPECT_EQ(store_->FindFailure(TestKey("a"), 500)->reason, MissReason::kAbsent);
+}
+
+TEST_P(StoreConformanceTest, ComparesTheFullKeyOfAFailure) {
+  ASSERT_TRUE(store_->PutFailure(TestKey("a"), Failure(1000, 1600)).ok());
+  CompileKey same_hash = TestKey("b");
+  same_hash.hash = TestKey("a").hash;
+  EXPECT_EQ(store_->FindFailure(same_hash, 1001)->reason, MissReason::kHashCollision);
+}
+
+constexpr int64_t kNow = 2000000000, kDay = 24 * 3600;
+
+// Ten artifacts of some 10 kB; the higher the number, the later each was launched.
+void PutTen(CacheStore* store) {
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = absl::StrCat("k", i);
+    ASSERT_TRUE(store->PutArtifact(TestKey(name), TestArtifact(name, 10000)).ok());
+    store->AddUsage(TestKey(name), name, std::string(64, 'a'), 5, kNow - (20 - i) * kDay);
+  }
+}
+
+CollectRequest Within(uint64_t bytes) {
+  CollectRequest request;
+  request.budget.max_bytes = bytes;
+  request.now_unix_seconds = kNow;
+  return request;
+}
+
+TEST_P(StoreConformanceTest, CollectsDownToItsBudgetAndSparesWhatIsInUse) {
+  PutTen(store_.get());
+  CollectRequest request = Within(60000);
+  request.artifact_in_use = [](absl::string_view hash) { return hash == TestKey("k0").hash; };
+  request.dry_run = true;
+  const auto would = store_->Collect(request);
+  ASSERT_TRUE(would.ok()) << would.status();
+  EXPECT_EQ(would->entries, 5u);
+  EXPECT_EQ(store_->List("artifacts", "", 0)->size(), 10u);  // nothing was touched
+  EXPECT_EQ(store_->Stats().evictions, 0u);
+  request.dry_run = false;
+  const auto report = store_->Collect(request);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->entries, 5u);
+  EXPECT_EQ(report->bytes, would->bytes);
+  EXPECT_EQ(report->kept_entries, 5u);
+  EXPECT_LE(report->kept_bytes, 54000u);
+  ASSERT_EQ(report->evicted.size(), 5u);
+  EXPECT_EQ(report->evicted[0].key, TestKey("k1").hex());  // the one used longest ago, but for what is in use
+  EXPECT_THAT(report->evicted[0].summary, HasSubstr("over the budget"));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(store_->FindArtifact(TestKey(absl::StrCat("k", i)))->found(), i == 0 || i >= 6) << i;
+  }
+  EXPECT_EQ(Entries(store_->Stats(), "artifacts"), 5u);
+  EXPECT_EQ(Entries(store_->Stats(), "inventory"), 5u);
+  EXPECT_EQ(store_->Stats().evictions, 5u);
+  EXPECT_EQ(store_->Collect(request)->entries, 0u);
+}
+
+TEST_P(StoreConformanceTest, CollectsDownToTheLimitOfAKernel) {
+  storage::CompileJob job;
+  job.set_kernel("k");
+  for (int i = 0; i < 6; ++i) {
+    job.mutable_options()->set_num_warps(i + 1);
+    const CompileKey key = MakeCompileKey(job, "def k", "test");
+    ASSERT_TRUE(store_->PutArtifact(key, TestArtifact("k")).ok());
+    store_->AddUsage(key, "k", "m", i, kNow);
+  }
+  ASSERT_TRUE(store_->PutArtifact(MakeCompileKey(job, "def k edited", "test"), TestArtifact("k")).ok());
+  CollectRequest request = Within(0);
+  request.budget.max_entries_per_kernel = 4;
+  EXPECT_EQ(store_->Collect(request)->entries, 2u);
+  EXPECT_EQ(store_->List("artifacts", "", 0)->size(), 5u);
+  job.mutable_options()->set_num_warps(1);
+  EXPECT_FALSE(store_->FindArtifact(MakeCompileKey(job, "def k", "test"))->found());  // never launched
+}
+
+TEST_P(StoreConformanceTest, CollectsOldModulesBeforeArtifactsAndSparesNewOnes) {
+  storage::ModuleRecord module;
+  module.add_files()->set_text(std::string(5000, 'x'));
+  module.set_registered_unix_seconds(kNow - 10 * kDay);
+  const std::string idle(64, 'b'), launched(64, 'a'), registered_now(64, 'c'), loaded(64, 'd');
+  for (const std::string& id : {idle, launched, loaded}) ASSERT_TRUE(store_->PutModule(id, module).ok());
+  module.set_registered_unix_seconds(kNow - 60);
+  ASSERT_TRUE(store_->PutModule(registered_now, module).ok());
+  ASSERT_TRUE(store_->PutArtifact(TestKey("k"), TestArtifact("k", 1000)).ok());
+  store_->AddUsage(TestKey("k"), "k", launched, 1000, kNow);
+  CollectRequest request = Within(1);
+  request.artifact_in_use = [](absl::string_view) { return true; };
+  request.module_in_use = [&](absl::string_view id) { return id == loaded; };
+  const auto report = store_->Collect(request);
+  ASSERT_TRUE(report.ok());
+  ASSERT_EQ(report->evicted.size(), 2u);
+  EXPECT_THAT(report->evicted[0].key, idle);
+  EXPECT_THAT(report->evicted[1].key, launched);
+  EXPECT_THAT(*store_->ListModules(), UnorderedElementsAre(registered_now, loaded));
+}
+
+TEST_P(StoreConformanceTest, CollectsWhatHasExpired) {
+  ASSERT_TRUE(store_->PutFailure(TestKey("old"), Failure(kNow - 700, kNow - 100)).ok());
+  ASSERT_TRUE(store_->PutFailure(TestKey("new"), Failure(kNow - 10, kNow + 590)).ok());
+  store_->AddUsage(TestKey("gone"), "gone", "m", 1, kNow - 100 * kDay);
+  store_->AddUsage(TestKey("recent"), "recent", "m", 1, kNow - kDay);
+  ASSERT_TRUE(store_->Collect(Within(0)).ok());
+  EXPECT_EQ(store_->List("failures", "", 0)->size(), 1u);
+  EXPECT_EQ(store_->List("usage", "", 0)->size(), 1u);
+}
+
+TEST_P(StoreConformanceTest, ShowsEntriesThatAnotherStoreTakesAfterChecking) {
+  storage::ModuleRecord module;
+  module.add_files()->set_text("x = 1");
+  ASSERT_TRUE(store_->PutModule(ModuleId(module), module).ok());
+  ASSERT_TRUE(store_->PutArtifact(TestKey("a"), TestArtifact("a")).ok());
+  ASSERT_TRUE(store_->PutTuning(BucketKey("M=1"), Tuning("M=1", 3)).ok());
+  std::vector<ForeignEntry> entries;
+  for (const char* family : {"modules", "artifacts", "tunings"}) {
+    ASSERT_TRUE(store_
+                    ->ForEach(family, "",
+                              [&](absl::string_view key, absl::string_view payload) {
+                                entries.push_back({family, std::string(key), std::string(payload)});
+                                return true;
+                              })
+                    .ok());
+  }
+  ASSERT_EQ(entries.size(), 3u);
+  TemporaryDirectory other_directory;
+  const auto other = GetParam().open(other_directory.path());
+  const auto report = other->Import(entries, false);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->imported, 3u);
+  EXPECT_TRUE(other->FindArtifact(TestKey("a"))->found());
+  EXPECT_TRUE(other->FindModule(ModuleId(module))->found());
+  EXPECT_EQ(other->FindTuning(BucketKey("M=1"))->record.chosen(), 3u);
+  EXPECT_EQ(Entries(other->Stats(), "inventory"), 1u);
+  EXPECT_EQ(other->Import(entries, false)->already_there, 3u);
+  EXPECT_EQ(other->Import(entries, true)->imported, 3u);
+}
+
+TEST_P(StoreConformanceTest, RejectsForeignEntriesThatAreNotWhatTheySay) {
+  storage::ModuleRecord module;
+  module.set_format_version(1);
+  storage::ArtifactRecord artifact = TestArtifact("a");
+  artifact.set_key(TestKey("a").canonical);
+  artifact.set_format_version(9);
+  const auto report = store_->Import({{"artifacts", TestKey("b").hash, artifact.SerializeAsString()},
+                                      {"artifacts", TestKey("a").hash, artifact.SerializeAsString()},
+                                      {"artifacts", TestKey("a").hash, "\xff"},
+                                      {"modules", std::string(32, 'x'), module.SerializeAsString()},
+                                      {"tunings", "no key", ""},
+                                      {"usage", TestKey("a").hash, ""},
+                                      {"meta", "schema", ""}},
+                                     true);
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->imported, 0u);
+  EXPECT_EQ(report->rejected, 7u);
+  EXPECT_THAT(report->findings, ElementsAre(HasSubstr("holds another key"), HasSubstr("has format 9"),
+                                            HasSubstr("is no ArtifactRecord"), HasSubstr("holds other files"),
+                                            HasSubstr("no tuning key"), HasSubstr("not imported"),
+                                            HasSubstr("not imported")));
+}
+
 TEST_P(StoreConformanceTest, SurvivesReopening) {
   if (!GetParam().survives_reopening) GTEST_SKIP() << GetParam().name << " lives in memory";
   ASSERT_TRUE(store_->PutArtifact(TestKey("a"), TestArtifact("a")).ok());

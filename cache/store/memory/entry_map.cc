@@ -78,7 +78,8 @@ void EntryMap::EraseLocked(FamilyEntries* entries, const std::string& key) {
 
 void EntryMap::Evict() {
   // The cheapest to remake first.
-  static constexpr const char* kOrder[] = {"artifacts", "quarantine", "usage", "modules", "tunings", "meta"};
+  static constexpr const char* kOrder[] = {"artifacts", "inventory", "failures", "quarantine",
+                                           "usage",     "modules",   "tunings",  "meta"};
   for (const char* family : kOrder) {
     FamilyEntries& entries = families_[family];
     while (max_bytes_ != 0 && bytes_ > max_bytes_ && !entries.written.empty()) {

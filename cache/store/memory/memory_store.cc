@@ -24,19 +24,14 @@ class MemoryStore : public RecordStore {
     return reason;
   }
 
-  absl::Status Save(const Family& family, absl::string_view key, absl::string_view payload) override {
-    entries_.Put(family, key, payload);
-    return absl::OkStatus();
-  }
-
-  absl::Status SaveSoon(const Family& family,
-                        const std::vector<std::pair<std::string, std::string>>& entries) override {
-    for (const auto& [key, payload] : entries) entries_.Put(family, key, payload);
-    return absl::OkStatus();
-  }
-
-  absl::Status Erase(const Family& family, absl::string_view key) override {
-    entries_.Erase(family, key);
+  absl::Status Apply(const std::vector<Change>& changes, bool) override {
+    for (const Change& change : changes) {
+      if (change.payload.has_value()) {
+        entries_.Put(*change.family, change.key, *change.payload);
+      } else {
+        entries_.Erase(*change.family, change.key);
+      }
+    }
     return absl::OkStatus();
   }
 

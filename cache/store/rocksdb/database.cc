@@ -48,6 +48,23 @@ std::string PartialPath(const std::string& directory, const DatabaseOptions& opt
 
 std::string SalvageNote(const std::string& directory) { return directory + "/salvage"; }
 
+rocksdb::Env* EnvOf(const DatabaseOptions& options) {
+  return options.env != nullptr ? options.env : rocksdb::Env::Default();
+}
+
+// What was created in, or renamed into, `directory` is there after a power cut too.
+absl::Status SyncDirectory(const DatabaseOptions& options, const std::string& directory) {
+  std::unique_ptr<rocksdb::Directory> opened;
+  rocksdb::Status status = EnvOf(options)->NewDirectory(directory, &opened);
+  if (status.ok()) status = opened->Fsync();
+  return FromRocksdb(status, absl::StrCat("syncing ", directory));
+}
+
+absl::Status Rename(const DatabaseOptions& options, const std::string& from, const std::string& to) {
+  RETURN_IF_ERROR(FromRocksdb(EnvOf(options)->RenameFile(from, to), absl::StrCat("renaming ", from)));
+  return SyncDirectory(options, fs::path(to).parent_path().string());
+}
+
 void Note(const DatabaseOptions& options, absl::string_view sentence) {
   if (options.note) options.note(sentence);
 }
@@ -181,6 +198,16 @@ void RemoveOldSetAsides(const std::string& directory) {
   }
 }
 
+// Whether the records of a database of schema `found` mean the same in ours.
+bool CanBeCopied(uint32_t found, const Schema& schema) {
+  for (uint32_t version = found; version < schema.version; ++version) {
+    const auto step = std::find_if(schema.migrations.begin(), schema.migrations.end(),
+                                   [&](const Migration& migration) { return migration.from == version; });
+    if (step == schema.migrations.end() || !step->additive) return false;
+  }
+  return true;
+}
+
 // A disk that is full or fails is no reason to give up a database that may be sound.
 bool IsWeather(const absl::Status& status) {
   return status.code() == absl::StatusCode::kResourceExhausted || status.code() == absl::StatusCode::kUnavailable;
@@ -192,12 +219,10 @@ absl::Status TakeSalvagedIntoUse(const std::string& directory, const std::string
   std::error_code error;
   if (fs::exists(path, error)) {
     const std::string aside = FreeSetAsideName(path);
-    fs::rename(path, aside, error);
-    if (error) return absl::UnavailableError(absl::StrCat("setting aside ", path, ": ", error.message()));
+    RETURN_IF_ERROR(Rename(options, path, aside));
     Note(options, absl::StrCat("the damaged cache database was set aside as ", aside));
   }
-  fs::rename(ours + std::string(kSalvaged), ours, error);
-  if (error) return absl::UnavailableError(absl::StrCat("renaming to ", ours, ": ", error.message()));
+  RETURN_IF_ERROR(Rename(options, ours + std::string(kSalvaged), ours));
   fs::remove(SalvageNote(directory), error);
   RemoveOldSetAsides(directory);
   return absl::OkStatus();
@@ -233,7 +258,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& dire
   if (fs::exists(SalvageNote(directory))) {
     std::string why;
     std::getline(std::ifstream(SalvageNote(directory)), why);
-    return Salvage(directory, path, why, options);
+    return Salvage(directory, ours, why, options);
   }
   auto database = OpenAt(directory, path, options, Mode::kReadWrite);
   if (database.ok()) {
@@ -244,7 +269,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& dire
   const std::string unknown = UnknownFamilies(path, options);
   if (!unknown.empty()) return NewerSchema(directory, absl::StrCat("it has the families ", unknown), ours);
   if (IsWeather(database.status())) return database.status();
-  return Salvage(directory, path, database.status().message(), options);
+  return Salvage(directory, ours, database.status().message(), options);
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenReadOnly(const std::string& directory,
@@ -281,6 +306,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenFresh(const std::string&
   fs::create_directories(path, error);  // whether it worked, the open says
   ASSIGN_OR_RETURN(std::unique_ptr<Database> database, OpenAt(directory, path, options, Mode::kCreate));
   RETURN_IF_ERROR(database->WriteSchema(options.schema.version));
+  // RocksDB syncs what is in its directory, not where that lies.
+  RETURN_IF_ERROR(SyncDirectory(options, directory));
   return database;
 }
 
@@ -301,21 +328,22 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenMigrated(const std::stri
   };
   const absl::Status migrated = migrate();
   if (IsWeather(migrated)) return migrated;
-  if (!migrated.ok()) return Salvage(directory, old_path, migrated.message(), options);
+  if (!migrated.ok()) return Salvage(directory, found, migrated.message(), options);
   // The name is what counts, and it changes in one step: killed before it, the migration runs again.
-  std::error_code error;
-  fs::rename(old_path, path, error);
-  if (error) return absl::UnavailableError(absl::StrCat("renaming ", old_path, ": ", error.message()));
+  RETURN_IF_ERROR(Rename(options, old_path, path));
   return OpenAt(directory, path, options, Mode::kReadWrite);
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& directory, const std::string& path,
+absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& directory, uint32_t found,
                                                             absl::string_view why, const DatabaseOptions& options) {
+  const std::string path = DatabasePath(directory, found);
   Note(options, absl::StrCat("the cache database ", path, " is damaged: ", why));
   const std::string ours = DatabasePath(directory, options.schema.version);
   absl::StatusOr<std::unique_ptr<Database>> damaged = absl::NotFoundError("it has another schema");
-  if (path == ours) {
-    damaged = OpenAt(directory, path, options, Mode::kBestEffort);
+  if (path == ours || CanBeCopied(found, options.schema)) {
+    // As it is, if it opens at all: the other ways leave out what is in the log.
+    damaged = OpenAt(directory, path, options, Mode::kReadWrite);
+    if (!damaged.ok()) damaged = OpenAt(directory, path, options, Mode::kBestEffort);
     if (!damaged.ok() && rocksdb::RepairDB(path, RocksdbOptions(options), Descriptors(options)).ok()) {
       damaged = OpenAt(directory, path, options, Mode::kReadWrite);
     }
@@ -342,11 +370,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenPartial(const std::strin
 }
 
 absl::Status Database::FinishPartial(const std::string& directory, const DatabaseOptions& options) {
-  const std::string partial = PartialPath(directory, options);
-  std::error_code error;
-  fs::rename(partial, DatabasePath(directory, options.schema.version) + std::string(kSalvaged), error);
-  if (error) return absl::UnavailableError(absl::StrCat("renaming ", partial, ": ", error.message()));
-  return absl::OkStatus();
+  return Rename(options, PartialPath(directory, options),
+                DatabasePath(directory, options.schema.version) + std::string(kSalvaged));
 }
 
 absl::Status Database::CopyReadable() {
@@ -379,6 +404,7 @@ absl::Status Database::CopyReadableTo(Database* fresh) {
     RETURN_IF_ERROR(FromRocksdb(written, "copying what can be read of the cache"));
   }
   RETURN_IF_ERROR(CopyRewritten(fresh, &copied));
+  RETURN_IF_ERROR(CompleteInventory(fresh));
   Note(options_, absl::StrCat("copied its ", copied, " sound entries into a fresh database; ", damaged,
                               " were damaged, and ", places, " places could not be read"));
   return FromRocksdb(fresh->db()->FlushWAL(/*sync=*/true), "copying what can be read of the cache");
@@ -440,8 +466,23 @@ absl::Status Database::WriteSchema(uint32_t version) {
                      "writing the schema of the cache");
 }
 
+std::string Database::MissingFile() const {
+  std::vector<std::string> files;
+  uint64_t manifest_bytes = 0;
+  if (!db_->GetLiveFiles(files, &manifest_bytes, /*flush_memtable=*/false).ok()) return "";
+  std::unique_ptr<rocksdb::LogFile> log;
+  if (db_->GetCurrentWalFile(&log).ok()) files.push_back(log->PathName());
+  for (std::string& file : files) {
+    // Names are relative to the database, with a slash before them.
+    file.insert(0, db_->GetName());
+    if (EnvOf(options_)->FileExists(file).IsNotFound()) return file;
+  }
+  return "";
+}
+
 void Database::RequestSalvage(absl::string_view why) {
-  std::ofstream(SalvageNote(directory_)) << why << "\n";
+  rocksdb::WriteStringToFile(EnvOf(options_), std::string(why) + "\n", SalvageNote(directory_), /*should_sync=*/true)
+      .PermitUncheckedError();
   Note(options_, absl::StrCat("the cache in ", directory_, " has unreadable places (", why,
                               "); what can be read will be copied into a fresh database"));
 }

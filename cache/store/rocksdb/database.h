@@ -1,11 +1,11 @@
 // Opens and closes the RocksDB database of a cache directory: schema, migration, set-aside, salvage.
 //
 //   <directory>/lock             held by the store (directory_lock.h)
-//   <directory>/db.v1/           the database, by the version of its schema
+//   <directory>/db.vN/           the database, by the version of its schema
 //   <directory>/salvage          a note: the database has unreadable places, and what can be read must be copied
-//   <directory>/db.v1.partial/   what is being copied out of a damaged database
-//   <directory>/db.v1.salvaged/  the finished copy, on its way to become db.v1
-//   <directory>/db.v1.damaged-*  set aside; the newest three are kept
+//   <directory>/db.vN.partial/   what is being copied out of a damaged database
+//   <directory>/db.vN.salvaged/  the finished copy, on its way to become db.vN
+//   <directory>/db.vN.damaged-*  set aside; the newest three are kept
 #ifndef TESSERA_CACHE_STORE_ROCKSDB_DATABASE_H_
 #define TESSERA_CACHE_STORE_ROCKSDB_DATABASE_H_
 
@@ -56,6 +56,9 @@ class Database {
   rocksdb::DB* db() const { return db_.get(); }
   rocksdb::ColumnFamilyHandle* handle(const Family& family) const { return handles_.at(family.name); }
 
+  // A file of it that somebody has deleted underneath; "": all are there.
+  std::string MissingFile() const;
+
   // Has the next Open copy what can be read into a fresh database.
   void RequestSalvage(absl::string_view why);
 
@@ -73,8 +76,8 @@ class Database {
                                                              const DatabaseOptions& options);
   static absl::StatusOr<std::unique_ptr<Database>> OpenMigrated(const std::string& directory, uint32_t found,
                                                                 const DatabaseOptions& options);
-  // Copies what can be read of the database at `path` into a fresh one and puts that in its place.
-  static absl::StatusOr<std::unique_ptr<Database>> Salvage(const std::string& directory, const std::string& path,
+  // Copies what can be read of the database of schema `found` into a fresh one and puts that in its place.
+  static absl::StatusOr<std::unique_ptr<Database>> Salvage(const std::string& directory, uint32_t found,
                                                            absl::string_view why, const DatabaseOptions& options);
   static absl::StatusOr<std::unique_ptr<Database>> OpenPartial(const std::string& directory,
                                                                const DatabaseOptions& options);

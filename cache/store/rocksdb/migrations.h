@@ -18,6 +18,9 @@ class Database;
 struct Migration {
   uint32_t from;     // to `from` + 1
   const char* what;  // "splits the bucket of a tuning from its dtype"
+  // Its step adds to the records and leaves those it finds as they are: what can be read of a damaged database of schema
+  // `from` can be copied into a fresh one of the next.
+  bool additive;
   // Changes the open database in place. Killed half way, it is run again from the start: make it idempotent.
   std::function<absl::Status(Database* database)> run;
 };
@@ -29,6 +32,9 @@ struct Schema {
 
 // The schema that this build reads and writes.
 const Schema& CurrentSchema();
+
+// Writes the inventory of every artifact that has none. The step from schema 1 to 2, and the end of a salvage.
+absl::Status CompleteInventory(Database* database);
 
 }  // namespace tessera::cache
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bitset>
 #include <filesystem>
 #include <functional>
 
@@ -10,6 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "cache/family/artifacts/artifacts_family.h"
+#include "cache/family/inventory/inventory_family.h"
 #include "cache/family/quarantine/quarantine_family.h"
 #include "cache/family/quarantine/quarantine_key.h"
 #include "cache/key/canonical_text.h"
@@ -23,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Blob files are written anew when one part in so many is garbage.
+constexpr uint64_t kGarbageShare = 5;
 constexpr size_t kQuarantinedEntries = 64;
 constexpr size_t kQuarantinedBytes = 64 << 10;
 // Below it entries are counted one by one, above it RocksDB's estimate will do.
@@ -165,13 +170,41 @@ void RocksdbRecordStore::RunMaintenance() {
 void RocksdbRecordStore::Maintain() {
   FlushUsage();
   Recover();
+  LookForMissingFiles();
   if (salvage_requested_ && !degraded_) Salvage();
   read_error_noted_ = false;
 }
 
-absl::Mutex& RocksdbRecordStore::WriterOf(const Family& family, absl::string_view key) {
-  return writers_[std::hash<std::string>()(absl::StrCat(family.name, key)) % kWriters];
+size_t RocksdbRecordStore::WriterOf(absl::string_view key) const {
+  return std::hash<std::string>()(std::string(key)) % kWriters;
 }
+
+class RocksdbRecordStore::WritersLock {
+ public:
+  WritersLock(RocksdbRecordStore* store, const std::vector<Change>& changes) : store_(store) {
+    for (const Change& change : changes) needed_.set(store->WriterOf(change.key));
+    ForEach([](absl::Mutex& writer) { writer.Lock(); });
+  }
+  WritersLock(RocksdbRecordStore* store, absl::string_view key) : store_(store) {
+    needed_.set(store->WriterOf(key));
+    ForEach([](absl::Mutex& writer) { writer.Lock(); });
+  }
+  ~WritersLock() {
+    ForEach([](absl::Mutex& writer) { writer.Unlock(); });
+  }
+  WritersLock(const WritersLock&) = delete;
+  WritersLock& operator=(const WritersLock&) = delete;
+
+ private:
+  template <typename Function>
+  void ForEach(const Function& function) {
+    for (size_t place = 0; place < kWriters; ++place) {
+      if (needed_.test(place)) function(store_->writers_[place]);
+    }
+  }
+  RocksdbRecordStore* const store_;
+  std::bitset<kWriters> needed_;
+};
 
 void RocksdbRecordStore::Note(absl::string_view sentence) const {
   if (options_.note) options_.note(sentence);
@@ -217,59 +250,63 @@ absl::StatusOr<MissReason> RocksdbRecordStore::Load(const Family& family, absl::
   return MissReason::kDamaged;
 }
 
-absl::Status RocksdbRecordStore::Save(const Family& family, absl::string_view key, absl::string_view payload) {
-  const std::string attempt = absl::StrCat("storing ", EntryName(family, key));
-  const std::string value = EncodeValue(family, key, payload);
-  absl::MutexLock lock(&WriterOf(family, key));
+absl::Status RocksdbRecordStore::Apply(const std::vector<Change>& changes, bool durable) {
+  if (changes.empty()) return absl::OkStatus();
+  const Change& first = changes.front();
+  const std::string attempt =
+      absl::StrCat(first.payload.has_value() ? "storing " : "erasing ", EntryName(*first.family, first.key),
+                   changes.size() > 1 ? absl::StrCat(" and ", changes.size() - 1, " more") : "");
+  WritersLock lock(this, changes);
   absl::ReaderMutexLock use(&database_mutex_);
   writes_.fetch_add(1, std::memory_order_relaxed);
-  absl::Status status = absl::UnavailableError(absl::StrCat(attempt, ": there is no database"));
-  if (database_ != nullptr) {
-    status = FromRocksdb(
-        database_->db()->Put(Durable(true), database_->handle(family), Slice(key), Slice(value)), attempt);
-  }
-  if (status.ok()) {
-    in_memory_.Erase(family, key);  // an older one, from when the disk failed
-    return status;
-  }
-  KeepInMemory(family, key, payload, status);
-  return absl::Status(status.code(), absl::StrCat(status.message(), " (kept in memory)"));
-}
-
-absl::Status RocksdbRecordStore::SaveSoon(const Family& family,
-                                          const std::vector<std::pair<std::string, std::string>>& entries) {
-  // Only usage is written so, by one thread at a time; any writer's lock keeps it apart from a salvage.
-  absl::MutexLock lock(&writers_[0]);
-  absl::ReaderMutexLock use(&database_mutex_);
-  writes_.fetch_add(1, std::memory_order_relaxed);
-  absl::Status status = absl::UnavailableError("there is no database");
-  if (database_ != nullptr) {
+  const bool stores = std::any_of(changes.begin(), changes.end(), [](const Change& c) { return c.payload.has_value(); });
+  absl::Status status;
+  if (database_ == nullptr) {
+    if (stores) status = absl::UnavailableError(absl::StrCat(attempt, ": there is no database"));
+  } else {
     rocksdb::WriteBatch batch;
     rocksdb::Status batched;
-    for (const auto& [key, payload] : entries) {
-      if (batched.ok()) batched = batch.Put(database_->handle(family), key, EncodeValue(family, key, payload));
+    for (const Change& change : changes) {
+      if (!batched.ok()) break;
+      rocksdb::ColumnFamilyHandle* handle = database_->handle(*change.family);
+      batched = change.payload.has_value()
+                    ? batch.Put(handle, change.key, EncodeValue(*change.family, change.key, *change.payload))
+                    : batch.Delete(handle, change.key);
     }
-    if (batched.ok()) batched = database_->db()->Write(Durable(false), &batch);
-    status = FromRocksdb(batched, absl::StrCat("storing ", entries.size(), " of ", family.name));
+    if (batched.ok()) batched = database_->db()->Write(Durable(durable), &batch);
+    status = FromRocksdb(batched, attempt);
   }
-  for (const auto& [key, payload] : entries) {
-    if (status.ok()) {
-      in_memory_.Erase(family, key);
-    } else {
-      KeepInMemory(family, key, payload, status);
-    }
+  if (status.ok()) {
+    // Older ones, from when the disk failed.
+    for (const Change& change : changes) in_memory_.Erase(*change.family, change.key);
+    return status;
   }
-  return status;
+  KeepInMemory(changes, status);
+  return stores ? absl::Status(status.code(), absl::StrCat(status.message(), " (kept in memory)")) : status;
 }
 
-absl::Status RocksdbRecordStore::Erase(const Family& family, absl::string_view key) {
-  absl::MutexLock lock(&WriterOf(family, key));
+void RocksdbRecordStore::Reclaim(const std::vector<const Family*>& families) {
   absl::ReaderMutexLock use(&database_mutex_);
-  writes_.fetch_add(1, std::memory_order_relaxed);
-  in_memory_.Erase(family, key);
-  if (database_ == nullptr) return absl::OkStatus();
-  return FromRocksdb(database_->db()->Delete(Durable(true), database_->handle(family), Slice(key)),
-                     absl::StrCat("erasing ", EntryName(family, key)));
+  if (database_ == nullptr || degraded_.load(std::memory_order_acquire)) return;
+  rocksdb::DB* db = database_->db();
+  for (const Family* family : families) {
+    rocksdb::ColumnFamilyHandle* handle = database_->handle(*family);
+    // First keys and small values alone, which is quick and tells what of the blob files is garbage. Lookups and writes
+    // go on beside it.
+    rocksdb::CompactRangeOptions options;
+    options.exclusive_manual_compaction = false;
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+    options.canceled = &replacing_;
+    if (!db->CompactRange(options, handle, nullptr, nullptr).ok()) return;
+    uint64_t garbage = 0, all = 0;
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileGarbageSize, &garbage);
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileSize, &all);
+    if (garbage * kGarbageShare < all || garbage == 0) continue;
+    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+    options.blob_garbage_collection_age_cutoff = 1.0;
+    if (!db->CompactRange(options, handle, nullptr, nullptr).ok()) return;
+  }
 }
 
 void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key, const std::string* bytes,
@@ -277,7 +314,7 @@ void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key,
   CountDamaged();
   bool dropped = false;
   {
-    absl::MutexLock lock(&WriterOf(family, key));
+    WritersLock lock(this, key);
     absl::ReaderMutexLock use(&database_mutex_);
     if (database_ == nullptr) return;
     writes_.fetch_add(1, std::memory_order_relaxed);
@@ -296,6 +333,9 @@ void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key,
           EncodeQuarantineKey(absl::ToUnixMicros(absl::Now()), quarantine_number_.fetch_add(1));
       rocksdb::WriteBatch batch;
       rocksdb::Status status = batch.Delete(database_->handle(family), Slice(key));
+      if (status.ok() && &family == &ArtifactsFamily()) {
+        status = batch.Delete(database_->handle(InventoryFamily()), Slice(key));
+      }
       if (status.ok()) {
         status = batch.Put(database_->handle(QuarantineFamily()), place, EncodeValue(QuarantineFamily(), place, record));
       }
@@ -333,10 +373,15 @@ void RocksdbRecordStore::Degrade(const std::string& state) {
   Note(absl::StrCat("the cache in ", path_, " is ", state));
 }
 
-void RocksdbRecordStore::KeepInMemory(const Family& family, absl::string_view key, absl::string_view payload,
-                                      const absl::Status& why) {
+void RocksdbRecordStore::KeepInMemory(const std::vector<Change>& changes, const absl::Status& why) {
   absl::MutexLock lock(&state_mutex_);
-  in_memory_.Put(family, key, payload);
+  for (const Change& change : changes) {
+    if (change.payload.has_value()) {
+      in_memory_.Put(*change.family, change.key, *change.payload);
+    } else {
+      in_memory_.Erase(*change.family, change.key);
+    }
+  }
   Degrade(absl::StrCat("memory only: ", why.message()));
 }
 
@@ -348,7 +393,9 @@ void RocksdbRecordStore::Recover() {
   if (!rocksdb::WriteStringToFile(env, "probe", probe, /*should_sync=*/true).ok()) return;
   env->DeleteFile(probe).PermitUncheckedError();
   if (background_error_ || !writable_) {
+    replacing_ = true;
     absl::MutexLock use(&database_mutex_);
+    replacing_ = false;
     // RocksDB resumes after some errors; after the others it must be opened again.
     const bool resumed = writable_ && database_->db()->Resume().ok();
     background_error_ = false;
@@ -367,7 +414,7 @@ void RocksdbRecordStore::Recover() {
 bool RocksdbRecordStore::WriteBackWhatIsInMemory(uint64_t* written) {
   for (const Family* family : AllFamilies()) {
     for (const auto& [key, payload] : in_memory_.List(*family, "")) {
-      absl::MutexLock lock(&WriterOf(*family, key));
+      WritersLock lock(this, key);
       absl::ReaderMutexLock use(&database_mutex_);
       if (database_ == nullptr) return false;
       if (in_memory_.Find(*family, key) != payload) continue;  // replaced or written meanwhile
@@ -381,6 +428,27 @@ bool RocksdbRecordStore::WriteBackWhatIsInMemory(uint64_t* written) {
   return true;
 }
 
+void RocksdbRecordStore::LookForMissingFiles() {
+  std::string missing;
+  {
+    absl::ReaderMutexLock use(&database_mutex_);
+    if (database_ == nullptr || salvage_requested_) return;
+    missing = database_->MissingFile();
+    if (missing.empty()) return;
+    // What is open, or in memory, can still be read and copied.
+    PrepareDirectory(path_).IgnoreError();
+    if (!salvage_requested_.exchange(true)) database_->RequestSalvage(absl::StrCat(missing, " was deleted"));
+  }
+  std::error_code error;
+  if (fs::exists(path_ + "/lock", error)) return;
+  // Whoever locks a new file of that name must find it locked.
+  replacing_ = true;
+  absl::MutexLock use(&database_mutex_);
+  replacing_ = false;
+  auto lock = DirectoryLock::Take(path_);
+  if (lock.ok()) lock_ = *std::move(lock);
+}
+
 void RocksdbRecordStore::Salvage() {
   // Writers wait while the readable entries are copied, and lookups while the copy takes its place.
   for (absl::Mutex& writer : writers_) writer.Lock();
@@ -390,11 +458,18 @@ void RocksdbRecordStore::Salvage() {
       absl::ReaderMutexLock use(&database_mutex_);
       if (database_ != nullptr) copied = database_->CopyReadable();
     }
+    replacing_ = true;
     absl::MutexLock use(&database_mutex_);
-    if (copied.ok()) copied = Reopen();
+    replacing_ = false;
+    const bool closed = copied.ok();
+    if (closed) copied = Reopen();
     // The next start tries again: the note is there.
     salvage_requested_ = false;
-    if (!copied.ok()) Note(absl::StrCat("replacing the damaged cache database: ", copied.message()));
+    if (!copied.ok()) {
+      Note(absl::StrCat("replacing the damaged cache database: ", copied.message()));
+      absl::MutexLock lock(&state_mutex_);
+      if (closed) Degrade(absl::StrCat("memory only: ", copied.message()));
+    }
   }
   for (absl::Mutex& writer : writers_) writer.Unlock();
 }
@@ -403,6 +478,7 @@ absl::Status RocksdbRecordStore::ScanDatabase(const Family& family, absl::string
   absl::ReaderMutexLock use(&database_mutex_);
   if (database_ == nullptr) return absl::OkStatus();
   const auto visit_value = [&](absl::string_view key, absl::string_view value) {
+    if (replacing_.load(std::memory_order_relaxed)) return false;
     const DecodedValue decoded = DecodeValue(family, key, value);
     StoredEntry entry;
     entry.key = key;
@@ -421,7 +497,9 @@ absl::Status RocksdbRecordStore::ScanDatabase(const Family& family, absl::string
     entry.unreadable = true;
     return visit(entry);
   };
-  return TolerantScan(database_->db(), database_->handle(family), key_prefix, visit_value, skip);
+  RETURN_IF_ERROR(TolerantScan(database_->db(), database_->handle(family), key_prefix, visit_value, skip));
+  if (!replacing_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  return absl::UnavailableError("the cache database is being replaced; try again");
 }
 
 absl::Status RocksdbRecordStore::Scan(const Family& family, absl::string_view key_prefix, VisitFn visit) {

@@ -40,23 +40,22 @@ class RocksdbRecordStore : public RecordStore {
   RocksdbRecordStore(std::string path, const RocksdbStoreOptions& options);
 
   absl::StatusOr<MissReason> Load(const Family& family, absl::string_view key, ParseFn parse) override;
-  absl::Status Save(const Family& family, absl::string_view key, absl::string_view payload) override;
-  absl::Status SaveSoon(const Family& family,
-                        const std::vector<std::pair<std::string, std::string>>& entries) override;
-  absl::Status Erase(const Family& family, absl::string_view key) override;
+  absl::Status Apply(const std::vector<Change>& changes, bool durable) override;
   absl::Status Scan(const Family& family, absl::string_view key_prefix, VisitFn visit) override;
   void Describe(StoreStats* stats) override;
+  void Reclaim(const std::vector<const Family*>& families) override;
 
   // Drops `key` if it is still what was found damaged: `bytes`, or unreadable where that is null.
   void Quarantine(const Family& family, absl::string_view key, const std::string* bytes, absl::string_view why);
   void TrimQuarantine();
   // The disk refused: from now on lookups look into memory first.
-  void KeepInMemory(const Family& family, absl::string_view key, absl::string_view payload, const absl::Status& why);
+  void KeepInMemory(const std::vector<Change>& changes, const absl::Status& why);
   void Degrade(const std::string& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_mutex_);
   void Recover();
   // False: the disk still refuses.
   bool WriteBackWhatIsInMemory(uint64_t* written);
   void Salvage();
+  void LookForMissingFiles();
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(database_mutex_);
   absl::Status OpenDatabase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(database_mutex_);
   absl::Status ScanDatabase(const Family& family, absl::string_view key_prefix, VisitFn visit);
@@ -64,8 +63,10 @@ class RocksdbRecordStore : public RecordStore {
   void Note(absl::string_view sentence) const;
   void RunMaintenance();
 
+  // Writers of one key, in whatever family, follow each other. Always locked in the order of their places.
   static constexpr size_t kWriters = 64;
-  absl::Mutex& WriterOf(const Family& family, absl::string_view key);
+  size_t WriterOf(absl::string_view key) const;
+  class WritersLock;
 
   const std::string path_;
   const RocksdbStoreOptions options_;
@@ -81,6 +82,7 @@ class RocksdbRecordStore : public RecordStore {
   std::atomic<bool> writable_{false};          // the database is open for writing
   std::atomic<bool> read_error_noted_{false};
   std::atomic<bool> salvage_requested_{false};
+  std::atomic<bool> replacing_{false};  // somebody waits for database_mutex_ alone: long users let go of it
   mutable absl::Mutex state_mutex_;
   std::string state_ ABSL_GUARDED_BY(state_mutex_) = "ok";
 

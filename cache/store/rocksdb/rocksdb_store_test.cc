@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "cache/store/rocksdb/rocksdb_record_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rocksdb/db.h"
 
 namespace tessera::cache {
 namespace {
@@ -78,18 +80,18 @@ TEST(RocksdbStore, SaysWhereItLivesAndHowLargeItIs) {
 TEST(RocksdbStore, RefusesANewerSchemaAndLeavesItAsItIs) {
   TemporaryDirectory directory;
   MustOpen(directory.path());
-  fs::rename(directory.path() + "/db.v1", directory.path() + "/db.v7");
+  fs::rename(directory.path() + "/db.v2", directory.path() + "/db.v7");
   const auto before = fs::last_write_time(directory.path() + "/db.v7");
   const auto opened = OpenRocksdbStore(directory.path());
   ASSERT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(opened.status().message()), AllOf(HasSubstr("schema 7"), HasSubstr("newer")));
   EXPECT_EQ(fs::last_write_time(directory.path() + "/db.v7"), before);
-  EXPECT_FALSE(fs::exists(directory.path() + "/db.v1"));
+  EXPECT_FALSE(fs::exists(directory.path() + "/db.v2"));
 }
 
-// A schema 2 whose only step ends with `outcome`.
-Schema SchemaTwo(absl::Status outcome) {
-  return Schema{2, {{1, "tries the next schema", [outcome](Database*) { return outcome; }}}};
+// A schema 3 whose only step from ours ends with `outcome`.
+Schema NextSchema(absl::Status outcome, bool additive = false) {
+  return Schema{3, {{2, "tries the next schema", additive, [outcome](Database*) { return outcome; }}}};
 }
 
 TEST(RocksdbStore, MigratesAnOlderSchemaAndKeepsItsEntries) {
@@ -99,12 +101,12 @@ TEST(RocksdbStore, MigratesAnOlderSchemaAndKeepsItsEntries) {
   RocksdbStoreOptions options;
   options.note = [&](absl::string_view note) { notes.emplace_back(note); };
   {
-    const auto store = RocksdbRecordStore::Open(directory.path(), options, nullptr, SchemaTwo(absl::OkStatus()));
+    const auto store = RocksdbRecordStore::Open(directory.path(), options, nullptr, NextSchema(absl::OkStatus()));
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_TRUE((*store)->FindArtifact(TestKey("a"))->found());
-    EXPECT_THAT((*(*store)->List("meta", "", 0))[0].summary, HasSubstr("schema 2"));
+    EXPECT_THAT((*(*store)->List("meta", "", 0))[0].summary, HasSubstr("schema 3"));
   }
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("from schema 1: tries the next schema")));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("from schema 2: tries the next schema")));
   EXPECT_EQ(OpenRocksdbStore(directory.path()).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -112,21 +114,104 @@ TEST(RocksdbStore, SetsAsideWhatCannotBeMigrated) {
   TemporaryDirectory directory;
   ASSERT_TRUE(MustOpen(directory.path())->PutArtifact(TestKey("a"), TestArtifact("a")).ok());
   const auto store =
-      RocksdbRecordStore::Open(directory.path(), {}, nullptr, SchemaTwo(absl::DataLossError("cannot be read")));
+      RocksdbRecordStore::Open(directory.path(), {}, nullptr, NextSchema(absl::DataLossError("cannot be read")));
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_FALSE((*store)->FindArtifact(TestKey("a"))->found());
   EXPECT_TRUE((*store)->PutArtifact(TestKey("b"), TestArtifact("b")).ok());
   bool aside = false;
   for (const auto& entry : fs::directory_iterator(directory.path())) {
-    aside |= entry.path().filename().string().find("db.v1.damaged-") == 0;
+    aside |= entry.path().filename().string().find("db.v2.damaged-") == 0;
   }
   EXPECT_TRUE(aside);
 }
 
+TEST(RocksdbStore, CopiesWhatCanBeReadWhereAnAdditiveStepFails) {
+  TemporaryDirectory directory;
+  ASSERT_TRUE(MustOpen(directory.path())->PutArtifact(TestKey("a"), TestArtifact("a")).ok());
+  const auto store =
+      RocksdbRecordStore::Open(directory.path(), {}, nullptr, NextSchema(absl::DataLossError("a damaged place"), true));
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_TRUE((*store)->FindArtifact(TestKey("a"))->found());
+}
+
+// What the previous release left behind: no inventory, no failures.
+void MakeSchemaOne(const std::string& directory) {
+  fs::rename(directory + "/db.v2", directory + "/db.v1");
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {{rocksdb::kDefaultColumnFamilyName, {}}};
+  for (const Family* family : AllFamilies()) {
+    rocksdb::ColumnFamilyOptions options;
+    family->tune(FamilyResources{}, &options);
+    descriptors.emplace_back(family->name, options);
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(rocksdb::DBOptions(), directory + "/db.v1", descriptors, &handles, &raw).ok());
+  const std::unique_ptr<rocksdb::DB> db(raw);
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    if (handle->GetName() == "inventory" || handle->GetName() == "failures") {
+      ASSERT_TRUE(db->DropColumnFamily(handle).ok());
+    }
+    ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+  }
+}
+
+TEST(RocksdbStore, MigratesTheDatabaseOfThePreviousRelease) {
+  TemporaryDirectory directory;
+  {
+    const auto store = MustOpen(directory.path());
+    ASSERT_TRUE(store->PutArtifact(TestKey("a"), TestArtifact("a", 9000)).ok());
+    ASSERT_TRUE(store->PutArtifact(TestKey("b"), TestArtifact("b", 100)).ok());
+    ASSERT_TRUE(store->PutTuning(TuningKey("k", "m", "b", "d"), {}).ok());
+    store->AddUsage(TestKey("a"), "a", "m", 3, 2000000000);
+  }
+  ASSERT_NO_FATAL_FAILURE(MakeSchemaOne(directory.path()));
+  std::vector<std::string> notes;
+  RocksdbStoreOptions options;
+  options.note = [&](absl::string_view note) { notes.emplace_back(note); };
+  const auto store = MustOpen(directory.path(), options);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("from schema 1: keeps an inventory")));
+  EXPECT_EQ(store->FindArtifact(TestKey("a"))->record.artifact().code(), TestArtifact("a", 9000).artifact().code());
+  EXPECT_TRUE(store->FindArtifact(TestKey("b"))->found());
+  EXPECT_TRUE(store->FindTuning(TuningKey("k", "m", "b", "d"))->found());
+  EXPECT_EQ(store->List("usage", "", 0)->size(), 1u);
+  const auto inventory = *store->List("inventory", "", 0);
+  ASSERT_EQ(inventory.size(), 2u);
+  EXPECT_FALSE(fs::exists(directory.path() + "/db.v1"));
+  // What has come to be counted can be evicted.
+  CollectRequest request;
+  request.budget.max_bytes = 5000;
+  EXPECT_EQ(store->Collect(request)->entries, 1u);
+  EXPECT_FALSE(store->FindArtifact(TestKey("a"))->found());
+}
+
+TEST(RocksdbStore, GivesTheSpaceOfEvictedArtifactsBack) {
+  TemporaryDirectory directory;
+  const auto store = MustOpen(directory.path());
+  std::string noise;
+  for (int i = 0; i < 600; ++i) {
+    const std::string name = absl::StrCat("k", i);
+    storage::ArtifactRecord record = TestArtifact(name, 100);
+    // Does not compress.
+    std::mt19937 random(i);
+    noise.resize(50000);
+    for (char& byte : noise) byte = static_cast<char>(random());
+    record.mutable_artifact()->set_code(noise);
+    ASSERT_TRUE(store->PutArtifact(TestKey(name), record).ok());
+  }
+  EXPECT_GT(store->Stats().disk_bytes, 29u << 20);
+  CollectRequest request;
+  request.budget.max_bytes = 10 << 20;
+  ASSERT_GT(store->Collect(request)->entries, 350u);
+  const uint64_t after = store->Stats().disk_bytes;
+  std::printf("%.1f MiB on disk for a budget of 10 MiB\n", after / double(1 << 20));
+  EXPECT_LT(after, 30u << 20);
+  EXPECT_EQ(store->Verify(nullptr)->size(), 0u);
+}
+
 TEST(RocksdbStore, BeginsAnewWhereItsCreationWasCutShort) {
   TemporaryDirectory directory;
-  fs::create_directories(directory.path() + "/db.v1");
-  std::ofstream(directory.path() + "/db.v1/MANIFEST-000001") << "half";
+  fs::create_directories(directory.path() + "/db.v2");
+  std::ofstream(directory.path() + "/db.v2/MANIFEST-000001") << "half";
   std::vector<std::string> notes;
   RocksdbStoreOptions options;
   options.note = [&](absl::string_view note) { notes.emplace_back(note); };
