@@ -5,6 +5,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/analysis/launch_facts.h"
+#include "compiler/analysis/lints.h"
 #include "compiler/driver/mlir_context.h"
 #include "compiler/frontend/check/emit_tile.h"
 #include "compiler/frontend/diagnostics/diagnostics.h"
@@ -109,6 +111,34 @@ std::string TextOf(mlir::ModuleOp module) {
   llvm::raw_string_ostream stream(text);
   module.print(stream, mlir::OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false).useLocalScope());
   return text + "\n";
+}
+
+// Where an operation comes from in the source; false where that is not known.
+bool RangeOf(mlir::Location location, const std::vector<frontend::File>& files, frontend::SourceRange* range) {
+  auto at = mlir::dyn_cast<mlir::FileLineColLoc>(location);
+  if (!at) return false;
+  for (size_t i = 0; i < files.size(); ++i)
+    if (files[i].path == at.getFilename().strref()) {
+      *range = {int(i), int(at.getLine()), int(at.getColumn()), int(at.getLine()), int(at.getColumn()) + 1};
+      return true;
+    }
+  return false;
+}
+
+storage::SourcePlace SourcePlaceOf(mlir::Location location, const std::vector<frontend::File>& files) {
+  storage::SourcePlace place;
+  frontend::SourceRange range;
+  if (!RangeOf(location, files, &range)) return place;
+  place.set_place(absl::StrCat(files[range.file].path, ":", range.line, ":", range.column));
+  place.set_source_line(std::string(absl::StripAsciiWhitespace(frontend::SourceLine(range, files))));
+  return place;
+}
+
+void AddLints(mlir::func::FuncOp kernel, const std::vector<frontend::File>& files, frontend::Diagnostics* found) {
+  for (const Lint& lint : FindLints(kernel)) {
+    frontend::SourceRange range;
+    if (RangeOf(lint.at, files, &range)) found->Warning(range, lint.message);
+  }
 }
 
 }  // namespace
@@ -261,6 +291,13 @@ absl::StatusOr<storage::Artifact> Compiler::Impl::Compile(const storage::Compile
     passes.addPass(mlir::createCSEPass());
     if (mlir::failed(passes.run(*module)))
       return absl::InternalError(absl::StrCat("kernel '", job.kernel(), "': simplifying its tile IR failed: ", errors.Text()));
+  }
+  if (auto kernel = module->lookupSymbol<mlir::func::FuncOp>(metadata->entry_symbol())) {
+    frontend::Diagnostics lints;
+    AddLints(kernel, files, &lints);
+    Report(lints, files, diagnostics);
+    for (const frontend::Diagnostic& lint : lints.all()) metadata->add_notes(StripLineEnd(frontend::Render(lint, files)));
+    *metadata->mutable_launch_facts() = CollectLaunchFacts(kernel, [&](mlir::Location location) { return SourcePlaceOf(location, files); });
   }
   clock.Finish("simplify");
   if (wanted("tile")) (*artifact.mutable_stages())["tile"] = TextOf(*module);

@@ -1,0 +1,159 @@
+// Warnings about kernels: each mistake is found, with its line, and the correct kernel beside it gets none.
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/driver/test_compile.h"
+
+namespace tessera::compiler {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The warnings of a kernel `k(x, y, out, n, m, BLOCK)` with this body.
+std::vector<std::string> Warnings(const std::string& body, const std::string& type = "fp32", const std::string& constants = "BLOCK=1024") {
+  std::string source = "import triton\nimport triton.language as tl\n@triton.jit\ndef product(a, b): return a * b\n@triton.jit\ndef k(x, y, out, n, m, BLOCK: tl.constexpr):\n";
+  std::istringstream lines(body);
+  for (std::string line; std::getline(lines, line);) source += "    " + line + "\n";
+  auto job = MakeJob(source, "k", "x=*" + type + ",y=*" + type + ",out=*fp32,n=i32,m=i32", constants);
+  EXPECT_TRUE(job.ok()) << job.status();
+  std::vector<storage::Diagnostic> diagnostics;
+  auto artifact = Compiler().Compile(*job, &diagnostics);
+  EXPECT_TRUE(artifact.ok()) << artifact.status();
+  if (!artifact.ok()) return {"no artifact"};
+  return {artifact->metadata().notes().begin(), artifact->metadata().notes().end()};
+}
+
+TEST(InactiveValues, ZeroBeforeAMaximumIsFoundWithItsLine) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\n"
+                       "v = tl.load(x + i, mask=i < n, other=0.0)\n"
+                       "tl.store(out, tl.max(v, axis=0))\n"),
+              ElementsAre(AllOf(HasSubstr("kernel.py:9:"), HasSubstr("warning: lanes outside the mask hold 0 (from line 8)"),
+                                HasSubstr("tl.store(out, tl.max(v, axis=0))"), HasSubstr("other=-float('inf')"))));
+}
+
+TEST(InactiveValues, AMissingOtherBeforeAMaximumIsFound) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\n"
+                       "v = tl.load(x + i, mask=i < n)\n"
+                       "tl.store(out, tl.max(v.to(tl.float32), axis=0))\n",
+                       "fp16"),
+              ElementsAre(HasSubstr("because the load has no `other`")));
+}
+
+TEST(InactiveValues, TheyAreFollowedThroughArithmeticShapesAndMinima) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)[None, :]\nr = tl.arange(0, 4)[:, None]\n"
+                       "v = tl.load(x + r * n + i, mask=(i < n) & (r < m), other=0.0)\n"
+                       "tl.store(out + tl.arange(0, 4), tl.min(-v * 2.0, axis=1))\n"),
+              ElementsAre(HasSubstr("win this minimum")));
+}
+
+TEST(InactiveValues, ArgmaxAndProductsToo) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\n"
+                       "v = tl.load(x + i, mask=i < n, other=0.0)\n"
+                       "tl.store(out, tl.argmax(v, axis=0).to(tl.float32))\n"),
+              ElementsAre(HasSubstr("win this maximum")));
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\n"
+                       "v = tl.load(x + i, mask=i < n, other=0.0)\n"
+                       "tl.store(out, tl.reduce(v, 0, product))\n"
+                       "\n").size(), 1u);
+}
+
+TEST(InactiveValues, SumsOfShiftedOrTransformedLanesAreFound) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\n"
+                       "v = tl.load(x + i, mask=i < n, other=0.0)\n"
+                       "mean = tl.sum(v, axis=0) / n\n"
+                       "d = v - mean\n"
+                       "tl.store(out, tl.sum(d * d, axis=0) / n)\n"),
+              ElementsAre(AllOf(HasSubstr("kernel.py:11:"), HasSubstr("0 minus the result of another reduction"))));
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\n"
+                       "v = tl.load(x + i, mask=i < n, other=0.0)\n"
+                       "tl.store(out, tl.sum(tl.exp(v), axis=0))\n"),
+              ElementsAre(HasSubstr("hold 1 (from line 8) and are part of this sum")));
+}
+
+TEST(InactiveValues, AMaximumCarriedByALoopIsFound) {
+  EXPECT_THAT(Warnings("best = tl.full([BLOCK], -float('inf'), tl.float32)\n"
+                       "for start in range(0, n, BLOCK):\n"
+                       "    i = start + tl.arange(0, BLOCK)\n"
+                       "    v = tl.load(x + i, mask=i < n, other=0.0)\n"
+                       "    best = tl.maximum(best, v)\n"
+                       "tl.store(out, tl.max(best, axis=0))\n"),
+              ElementsAre(HasSubstr("hold at least 0")));
+}
+
+TEST(InactiveValues, CorrectKernelsGetNoWarning) {
+  const char* const bodies[] = {
+      // The neutral value.
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=-float('inf'))\ntl.store(out, tl.max(v, axis=0))\n",
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=-1e9)\ntl.store(out, tl.max(v, axis=0))\n",
+      // Put right with the same mask.
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0.0)\ntl.store(out, tl.max(tl.where(i < n, v, -float('inf')), axis=0))\n",
+      // No negative values.
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0.0)\ntl.store(out, tl.max(tl.abs(v), axis=0))\n",
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0.0)\ntl.store(out, tl.max(v * v, axis=0))\n",
+      // Rows that are masked off as a whole.
+      "r = tl.arange(0, 16)\ni = tl.arange(0, BLOCK)\nv = tl.load(x + r[:, None] * BLOCK + i[None, :], mask=r[:, None] < n, other=0.0)\n"
+      "tl.store(out + r, tl.max(v, axis=1), mask=r < n)\n",
+      // Sums of zeros, and a variance as it should be.
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0.0)\nmean = tl.sum(v, axis=0) / n\n"
+      "d = tl.where(i < n, v - mean, 0.0)\ntl.store(out, tl.sum(d * d, axis=0) / n)\n",
+      // Softmax.
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=-float('inf'))\ne = tl.exp(v - tl.max(v, axis=0))\n"
+      "tl.store(out + i, e / tl.sum(e, axis=0), mask=i < n)\n",
+      // A block without a mask, and values that other data choose.
+      "i = tl.arange(0, BLOCK)\ntl.store(out, tl.max(tl.load(x + i), axis=0))\n",
+      "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0.0)\nw = tl.load(y + i, mask=i < n, other=0.0)\n"
+      "tl.store(out, tl.max(tl.where(w > 0.5, v, -float('inf')), axis=0))\n",
+  };
+  for (const char* body : bodies) EXPECT_THAT(Warnings(body), IsEmpty()) << body;
+  // The largest of counts: 0 is meant.
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0)\ntl.store(out, tl.max(v, axis=0).to(tl.float32))\n", "i32"), IsEmpty());
+}
+
+TEST(NarrowAccumulators, LongSumsInHalfPrecisionAreFound) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\ntl.store(out, tl.sum(tl.load(x + i), axis=0).to(tl.float32))\n", "fp16"),
+              ElementsAre(AllOf(HasSubstr("kernel.py:8:"), HasSubstr("a sum of 1024 fp16 values is accumulated in fp16"))));
+  EXPECT_THAT(Warnings("acc = tl.zeros([BLOCK], tl.float16)\n"
+                       "for start in range(0, n):\n"
+                       "    acc += tl.load(x + start * BLOCK + tl.arange(0, BLOCK))\n"
+                       "tl.store(out + tl.arange(0, BLOCK), acc.to(tl.float32))\n",
+                       "fp16", "BLOCK=64"),
+              ElementsAre(HasSubstr("this loop's sum is accumulated in fp16")));
+}
+
+TEST(NarrowAccumulators, ProductsOfMatricesInHalfPrecisionAreFound) {
+  const std::string loop =
+      "i = tl.arange(0, 32)\n"
+      "acc = tl.zeros([32, 32], TYPE)\n"
+      "for k in range(0, n, 32):\n"
+      "    a = tl.load(x + i[:, None] * n + k + i[None, :])\n"
+      "    b = tl.load(y + (k + i[:, None]) * 32 + i[None, :])\n"
+      "    acc = tl.dot(a, b, acc, out_dtype=TYPE)\n"
+      "tl.store(out + i[:, None] * 32 + i[None, :], acc.to(tl.float32))\n";
+  auto with = [&](const std::string& type) {
+    std::string text = loop;
+    for (size_t at; (at = text.find("TYPE")) != std::string::npos;) text.replace(at, 4, type);
+    return text;
+  };
+  EXPECT_THAT(Warnings(with("tl.float16"), "fp16"), ElementsAre(AllOf(HasSubstr("product of matrices is accumulated in fp16"), HasSubstr("fp32"))));
+  EXPECT_THAT(Warnings(with("tl.float32"), "fp16"), IsEmpty());
+}
+
+TEST(NarrowAccumulators, ShortOrWideSumsGetNoWarning) {
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\ntl.store(out, tl.sum(tl.load(x + i).to(tl.float32), axis=0))\n", "fp16"), IsEmpty());
+  EXPECT_THAT(Warnings("i = tl.arange(0, BLOCK)\ntl.store(out, tl.sum(tl.load(x + i), axis=0).to(tl.float32))\n", "fp16", "BLOCK=64"), IsEmpty());
+  EXPECT_THAT(Warnings("acc = tl.zeros([BLOCK], tl.float16)\n"
+                       "for start in range(0, 4):\n"
+                       "    acc += tl.load(x + start * BLOCK + tl.arange(0, BLOCK))\n"
+                       "tl.store(out + tl.arange(0, BLOCK), acc.to(tl.float32))\n",
+                       "fp16", "BLOCK=64"),
+              IsEmpty());
+}
+
+}  // namespace
+}  // namespace tessera::compiler
