@@ -15,9 +15,6 @@
 using namespace mlir;
 
 namespace tessera::interpreter {
-namespace {
-
-std::string Text(llvm::StringRef text) { return text.str(); }
 
 std::optional<Kind> KindOf(Type type) {
   type = getElementTypeOrSelf(type);
@@ -43,6 +40,10 @@ std::optional<Kind> KindOf(Type type) {
   if (isa<Float8E4M3B11FNUZType>(type)) return Kind::kF8E4M3B11Fnuz;
   return std::nullopt;
 }
+
+namespace {
+
+std::string Text(llvm::StringRef text) { return text.str(); }
 
 std::vector<int64_t> ShapeOf(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -126,9 +127,9 @@ bool WorksByLanes(mlir::Region& region) {
   return true;
 }
 
-class Builder {
+class Builder final : public ProgramBuilder {
  public:
-  explicit Builder(func::FuncOp kernel) : kernel_(kernel) {}
+  Builder(func::FuncOp kernel, const BuildOptions& options) : kernel_(kernel), options_(options), region_capacity_(options.lanes) {}
 
   absl::StatusOr<Program> Build() {
     program_.kernel = Text(kernel_.getName());
@@ -155,7 +156,7 @@ class Builder {
   //===-- storage -----------------------------------------------------------------------------===//
 
   int64_t BytesOf(const SlotUse& use) const {
-    return (use.lanes == kRegionLanes ? region_capacity_ : use.lanes) * Bytes(use.kind);
+    return (use.lanes < 0 ? -use.lanes * region_capacity_ : use.lanes) * Bytes(use.kind);
   }
 
   SlotUse Allocate(Kind kind, int64_t lanes) {
@@ -175,9 +176,9 @@ class Builder {
     return use;
   }
 
-  void Release(const SlotUse& use) { free_[slot_bytes_[use.slot]].push_back(program_.slots[use.slot].offset); }
+  void Release(const SlotUse& use) override { free_[slot_bytes_[use.slot]].push_back(program_.slots[use.slot].offset); }
 
-  std::optional<SlotUse> AllocateFor(Value value) {
+  std::optional<SlotUse> AllocateFor(Value value) override {
     Type type = value.getType();
     if (auto desc = dyn_cast<tile::DescType>(type)) return Allocate(Kind::kI64, (sizeof(DescriptorValue) + 7) / 8);
     std::optional<Kind> kind = KindOf(type);
@@ -190,18 +191,21 @@ class Builder {
 
   int64_t LanesOf(Type type) const {
     if (auto tensor = dyn_cast<RankedTensorType>(type)) return tensor.getNumElements();
+    if (auto vector = dyn_cast<VectorType>(type); vector && region_capacity_) return kRegionLanes * vector.getNumElements();
     return region_capacity_ ? kRegionLanes : 1;
   }
 
   // Gives `value` storage until its last use in its block (function arguments: for good).
-  std::optional<SlotUse> Define(Value value, Operation* definition) {
+  std::optional<SlotUse> Define(Value value, Operation* definition) override {
     std::optional<SlotUse> use = AllocateFor(value);
     if (use) Bind(value, *use, definition);
     return use;
   }
 
+  void SetUse(Value value, const SlotUse& use) override { values_[value] = use; }
+
   // `value` is held by `use`, which is released after the last use of `value` (or at once, after `definition`).
-  void Bind(Value value, const SlotUse& use, Operation* definition) {
+  void Bind(Value value, const SlotUse& use, Operation* definition) override {
     values_[value] = use;
     if (!definition) return;
     Operation* last = nullptr;
@@ -213,7 +217,7 @@ class Builder {
     deaths_[last ? last : definition].push_back(use);
   }
 
-  void ReleaseAfter(Operation* op) {
+  void ReleaseAfter(Operation* op) override {
     auto it = deaths_.find(op);
     if (it == deaths_.end()) return;
     std::vector<SlotUse> dead = std::move(it->second);
@@ -222,7 +226,7 @@ class Builder {
   }
 
   // Where an operand lives. Constants are made on demand, in regions with one lane for each of the region's.
-  SlotUse Use(Value value) {
+  SlotUse Use(Value value) override {
     if (auto constant = value.getDefiningOp<arith::ConstantOp>()) {
       auto key = std::make_pair(value, isa<RankedTensorType>(value.getType()) ? 0 : region_capacity_);
       auto it = constants_.find(key);
@@ -250,14 +254,17 @@ class Builder {
       return cast<IntegerAttr>(a).getValue();
     };
     const int64_t lanes = BytesOf(use) / bytes;
+    const int64_t copies = isa<VectorType>(op.getType()) ? region_capacity_ : 1;  // of each element of a vector
     if (auto elements = dyn_cast<DenseElementsAttr>(attribute)) {
       if (elements.isSplat()) {
         const APInt bits = bits_of(elements.getSplatValue<Attribute>());
         for (int64_t i = 0; i < lanes; ++i) put(i, bits);
       } else if (isa<FloatType>(elements.getElementType())) {
-        for (auto [i, value] : llvm::enumerate(elements.getValues<APFloat>())) put(i, value.bitcastToAPInt());
+        for (auto [i, value] : llvm::enumerate(elements.getValues<APFloat>()))
+          for (int64_t k = 0; k < copies; ++k) put(i * copies + k, value.bitcastToAPInt());
       } else {
-        for (auto [i, value] : llvm::enumerate(elements.getValues<APInt>())) put(i, value);
+        for (auto [i, value] : llvm::enumerate(elements.getValues<APInt>()))
+          for (int64_t k = 0; k < copies; ++k) put(i * copies + k, value);
       }
     } else {
       const APInt bits = bits_of(attribute);
@@ -275,17 +282,19 @@ class Builder {
     return text;
   }
 
-  bool Fail(Location location, absl::string_view sentence) {
+  bool Fail(Location location, absl::string_view sentence) override {
     std::string place = PlaceOf(location);
     error_ = absl::UnimplementedError(absl::StrCat(program_.kernel, place.empty() ? "" : absl::StrCat(" (", place, ")"), ": ", sentence));
     return false;
   }
-  bool Unknown(Operation* op) {
+  bool Unknown(Operation* op) override {
+    if (isa<tile::InlineAsmOp>(op))
+      return Fail(op->getLoc(), "tile.inline_asm is not supported by the interpreter (not on this target: inline PTX needs an NVIDIA GPU)");
     std::string type = op->getNumOperands() ? absl::StrCat(" on ", TypeText(op->getOperand(0).getType())) : "";
     return Fail(op->getLoc(), absl::StrCat(Text(op->getName().getStringRef()), type, " is not supported by the interpreter"));
   }
 
-  int PlaceIndex(Operation* op) {
+  int PlaceIndex(Operation* op) override {
     std::string place = PlaceOf(op->getLoc());
     if (place.empty()) return 0;
     auto [it, added] = places_.emplace(place, int(program_.places.size()));
@@ -304,7 +313,7 @@ class Builder {
 
   //===-- blocks ------------------------------------------------------------------------------===//
 
-  bool BuildBody(mlir::Region& region, Code& code) {
+  bool BuildBody(mlir::Region& region, Code& code) override {
     if (!region.hasOneBlock())
       return Fail(region.getLoc(), "control flow must be structured: a region of several blocks is not supported by the interpreter");
     for (Operation& op : region.front().without_terminator()) {
@@ -378,6 +387,7 @@ class Builder {
     if (!BuildBody(op.getBefore(), loop->before)) return false;
     scf::ConditionOp condition = op.getConditionOp();
     loop->condition = Slot(condition.getCondition());
+    loop->condition_lanes = Use(condition.getCondition()).lanes;
     loop->pass = MakeCopy(condition.getArgs(), passed);
     ReleaseAfter(condition);
     if (!BuildBody(op.getAfter(), loop->after)) return false;
@@ -392,6 +402,7 @@ class Builder {
   bool BuildIf(scf::IfOp op, Code& code) {
     auto* branch = Emit<If>(op, code);
     branch->condition = Slot(op.getCondition());
+    branch->condition_lanes = Use(op.getCondition()).lanes;
     std::vector<SlotUse> results;
     for (Value result : op.getResults()) {
       std::optional<SlotUse> use = AllocateFor(result);
@@ -795,6 +806,8 @@ class Builder {
   }
 
   bool BuildOp(Operation* op, Code& code) {
+    if (options_.build_op)
+      if (std::optional<bool> built = options_.build_op(op, *this, code)) return *built;
     const std::string name = Text(op->getName().getStringRef());
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       if (!KindOf(constant.getType())) return Fail(op->getLoc(), absl::StrCat("constants of type ", TypeText(constant.getType()), " are not supported by the interpreter"));
@@ -848,6 +861,7 @@ class Builder {
       auto* instruction = Emit<ProgramIndex>(op, code);
       instruction->axis = index.getAxis();
       instruction->result = use->slot;
+      instruction->lanes = use->lanes;
       return true;
     }
     if (auto count = dyn_cast<tile::NumProgramsOp>(op)) {
@@ -856,6 +870,7 @@ class Builder {
       instruction->axis = count.getAxis();
       instruction->count = true;
       instruction->result = use->slot;
+      instruction->lanes = use->lanes;
       return true;
     }
     if (auto range = dyn_cast<tile::RangeOp>(op)) {
@@ -1063,6 +1078,7 @@ class Builder {
   }
 
   func::FuncOp kernel_;
+  const BuildOptions& options_;
   Program program_;
   absl::Status error_;
   llvm::DenseMap<Value, SlotUse> values_;
@@ -1074,12 +1090,12 @@ class Builder {
   std::map<int64_t, std::vector<int64_t>> free_;  // bytes -> offsets in the arena
   llvm::DenseMap<int, int64_t> slot_bytes_;
   std::map<std::string, int> places_;
-  int64_t region_capacity_ = 0;  // inside a combine region that works by lanes: how many at most; else 0
+  int64_t region_capacity_;  // lanes of scalars: inside a combine region that works by lanes how many at most, else options_.lanes
   int call_depth_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<Program> BuildProgram(func::FuncOp kernel) { return Builder(kernel).Build(); }
+absl::StatusOr<Program> BuildProgram(func::FuncOp kernel, const BuildOptions& options) { return Builder(kernel, options).Build(); }
 
 }  // namespace tessera::interpreter

@@ -144,7 +144,7 @@ bool Copy::Run(Frame& frame) const {
 }
 
 bool ProgramIndex::Run(Frame& frame) const {
-  *frame.As<uint32_t>(result) = count ? frame.grid[axis] : frame.pid[axis];
+  std::fill_n(frame.As<uint32_t>(result), LanesOf(frame, lanes), count ? frame.grid[axis] : frame.pid[axis]);
   return true;
 }
 
@@ -160,6 +160,9 @@ void ParallelCopy::Run(Frame& frame) const {
 }
 
 bool For::Run(Frame& frame) const {
+  for (const SlotUse& bound : {begin, end, step})
+    if (!CheckUniform(frame, bound.slot, bound.kind, bound.lanes)) return false;
+  const int64_t index_lanes = LanesOf(frame, index.lanes);
   enter.Run(frame);
   const int64_t first = SignedValue(frame.at[begin.slot], begin.kind), last = SignedValue(frame.at[end.slot], end.kind);
   const int64_t by = SignedValue(frame.at[step.slot], step.kind);
@@ -173,7 +176,8 @@ bool For::Run(Frame& frame) const {
     return true;
   }
   for (int64_t i = first; i < last;) {
-    std::memcpy(frame.at[index.slot], &i, Bytes(index.kind));
+    for (int64_t lane = 0; lane < index_lanes; ++lane)
+      std::memcpy(frame.at[index.slot] + lane * Bytes(index.kind), &i, Bytes(index.kind));
     if (!RunCode(body, frame)) return false;
     next.Run(frame);
     if (__builtin_add_overflow(i, by, &i)) break;
@@ -185,14 +189,17 @@ bool While::Run(Frame& frame) const {
   enter.Run(frame);
   while (true) {
     if (!RunCode(before, frame)) return false;
+    if (!CheckUniform(frame, condition, Kind::kI1, condition_lanes)) return false;
+    const bool more = *frame.at[condition];
     pass.Run(frame);
-    if (!*frame.at[condition]) return true;
+    if (!more) return true;
     if (!RunCode(after, frame)) return false;
     next.Run(frame);
   }
 }
 
 bool If::Run(Frame& frame) const {
+  if (!CheckUniform(frame, condition, Kind::kI1, condition_lanes)) return false;
   bool taken = *frame.at[condition];
   if (!RunCode(taken ? then_code : else_code, frame)) return false;
   (taken ? then_yield : else_yield).Run(frame);

@@ -73,6 +73,7 @@ struct Copy : Instruction {
 
 struct ProgramIndex : Instruction {  // program_id and num_programs
   int axis = 0, result = kNoSlot;
+  int64_t lanes = 1;
   bool count = false;
   bool Run(Frame& frame) const override;
 };
@@ -96,12 +97,14 @@ struct For : Instruction {
 struct While : Instruction {
   ParallelCopy enter, pass, next;  // initial -> before; before's arguments -> results; after's yield -> before
   int condition = kNoSlot;
+  int64_t condition_lanes = 1;
   Code before, after;
   bool Run(Frame& frame) const override;
 };
 
 struct If : Instruction {
   int condition = kNoSlot;
+  int64_t condition_lanes = 1;
   Code then_code, else_code;
   ParallelCopy then_yield, else_yield;
   bool Run(Frame& frame) const override;

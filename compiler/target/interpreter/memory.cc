@@ -48,6 +48,15 @@ bool Instruction::Fail(Frame& frame, absl::StatusCode code, absl::string_view se
   return false;
 }
 
+bool Instruction::CheckUniform(Frame& frame, int slot, Kind kind, int64_t lanes) const {
+  const int bytes = Bytes(kind);
+  const uint8_t* data = frame.at[slot];
+  for (int64_t i = 1; i < LanesOf(frame, lanes); ++i)
+    if (std::memcmp(data, data + i * bytes, bytes) != 0)
+      return Fail(frame, absl::StatusCode::kInternal, absl::StrCat("control flow differs between threads 0 and ", i));
+  return true;
+}
+
 namespace {
 
 // Plain accesses are relaxed atomics where they are aligned, so that programs in other threads never see torn values.

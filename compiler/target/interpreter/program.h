@@ -63,7 +63,8 @@ struct Frame {
 };
 
 constexpr int kNoSlot = -1;
-// Instruction.lanes of scalar code inside a combine region: as many as the region is evaluated for.
+// Instruction.lanes of scalar code inside a combine region: as many as the region is evaluated for. -n: n times as many
+// (short vectors, one element after the other).
 constexpr int64_t kRegionLanes = -1;
 
 class Instruction {
@@ -77,7 +78,9 @@ class Instruction {
  protected:
   // "kernel (file:line): program (x, y, z): sentence".
   bool Fail(Frame& frame, absl::StatusCode code, absl::string_view sentence) const;
-  static int64_t LanesOf(const Frame& frame, int64_t lanes) { return lanes == kRegionLanes ? frame.region_lanes : lanes; }
+  static int64_t LanesOf(const Frame& frame, int64_t lanes) { return lanes < 0 ? -lanes * frame.region_lanes : lanes; }
+  // Scalars that decide control flow hold the same value in all their lanes.
+  bool CheckUniform(Frame& frame, int slot, Kind kind, int64_t lanes) const;
 };
 
 using Code = std::vector<std::unique_ptr<Instruction>>;
