@@ -1,0 +1,97 @@
+#include "server/tuning/race.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace tessera::server {
+
+Interval MedianInterval(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  int n = static_cast<int>(samples.size());
+  Interval interval;
+  interval.median = n % 2 == 1 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
+  if (n < 6) {
+    interval.low = samples.front();
+    interval.high = samples.back();
+    return interval;
+  }
+  // Ranks n/2 -+ 1.96 sqrt(n)/2, counted from 1.
+  double half = 0.98 * std::sqrt(static_cast<double>(n));
+  int low = std::max(1, static_cast<int>(std::floor(n / 2.0 - half)));
+  int high = std::min(n, static_cast<int>(std::ceil(n / 2.0 + half)) + 1);
+  interval.low = samples[low - 1];
+  interval.high = samples[high - 1];
+  return interval;
+}
+
+Race::Race(int entrants, RaceOptions options) : options_(options), entrants_(entrants) {}
+
+void Race::Add(int entrant, double seconds) { entrants_[entrant].samples.push_back(seconds); }
+
+void Race::Fail(int entrant, std::string why) {
+  entrants_[entrant].failure = std::move(why);
+  entrants_[entrant].out = true;
+}
+
+int Race::Leader() const {
+  int leader = -1;
+  double best = 0;
+  for (int i = 0; i < static_cast<int>(entrants_.size()); ++i) {
+    const Entrant& entrant = entrants_[i];
+    if (!entrant.failure.empty() || entrant.samples.empty()) continue;
+    double median = MedianInterval(entrant.samples).median;
+    if (leader >= 0 && median >= best) continue;
+    leader = i;
+    best = median;
+  }
+  return leader;
+}
+
+void Race::DropOut() {
+  int leader = Leader();
+  if (leader < 0) return;
+  double bound = MedianInterval(entrants_[leader].samples).high;
+  for (Entrant& entrant : entrants_)
+    if (!entrant.out && !entrant.samples.empty() && MedianInterval(entrant.samples).low > bound) entrant.out = true;
+}
+
+std::vector<int> Race::NextRound() {
+  if (rounds_ >= options_.min_rounds) DropOut();
+  std::vector<int> next;
+  for (int i = 0; i < static_cast<int>(entrants_.size()); ++i)
+    if (!entrants_[i].out) next.push_back(i);
+  if (rounds_ >= options_.max_rounds || next.empty()) return {};
+  if (rounds_ >= options_.min_rounds) {
+    int leader = Leader();
+    double best = leader < 0 ? 0 : MedianInterval(entrants_[leader].samples).median;
+    bool decided = true;
+    for (int i : next)
+      decided &= i == leader ||
+                 (!entrants_[i].samples.empty() && MedianInterval(entrants_[i].samples).high <= best * (1 + options_.indifference));
+    if (decided) return {};
+  }
+  ++rounds_;
+  // Everybody comes first once: what the one before leaves in caches hits all alike.
+  std::rotate(next.begin(), next.begin() + rounds_ % next.size(), next.end());
+  return next;
+}
+
+Race::Result Race::Finish(std::optional<int> incumbent) const {
+  int leader = Leader();
+  if (leader < 0) return {-1, "no configuration could be measured"};
+  if (!incumbent) return {leader, "fastest"};
+  if (*incumbent == leader) return {leader, "fastest, and in force before"};
+  const Entrant& old = entrants_[*incumbent];
+  if (!old.failure.empty()) return {leader, "fastest; the configuration in force failed: " + old.failure};
+  if (old.samples.empty()) return {leader, "fastest; the configuration in force was not measured"};
+  Interval best = MedianInterval(entrants_[leader].samples), was = MedianInterval(old.samples);
+  double gain = 1 - best.median / was.median;
+  if (best.high < was.low)
+    return {leader, absl::StrFormat("fastest by %.1f %%, clear of the noise", gain * 100)};
+  return {*incumbent, absl::StrFormat("kept: %.1f %% to the fastest lie inside the noise", gain * 100)};
+}
+
+}  // namespace tessera::server

@@ -1,0 +1,65 @@
+// A racing comparison of configurations: rounds of interleaved measurements, in which those that are clearly slower drop
+// out. Pure.
+//
+// Bounds are distribution-free: order statistics around the median hold it with 95 % confidence (David and Nagaraja, Order
+// Statistics, 3rd ed., 7.1); of fewer than six samples the extremes. A configuration drops out when its lower bound lies
+// above the leader's upper bound.
+#ifndef TESSERA_SERVER_TUNING_RACE_H_
+#define TESSERA_SERVER_TUNING_RACE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::server {
+
+struct RaceOptions {
+  int min_rounds = 3;   // before anybody drops out
+  int max_rounds = 25;
+  // The race ends when all that are left lie within this of the leader.
+  double indifference = 0.01;
+};
+
+struct Interval {
+  double low = 0, median = 0, high = 0;
+};
+// Of at least one sample.
+Interval MedianInterval(std::vector<double> samples);
+
+class Race {
+ public:
+  explicit Race(int entrants, RaceOptions options = {});
+
+  // Whom to measure next, in an order that turns from round to round; empty: the race is over.
+  std::vector<int> NextRound();
+  void Add(int entrant, double seconds);
+  void Fail(int entrant, std::string why);
+
+  const std::vector<double>& samples(int entrant) const { return entrants_[entrant].samples; }
+  const std::string& failure(int entrant) const { return entrants_[entrant].failure; }
+  int rounds() const { return rounds_; }
+
+  struct Result {
+    int winner = -1;  // -1: every one failed
+    std::string reason;
+  };
+  // The incumbent stays unless the leader's upper bound lies below its lower bound.
+  Result Finish(std::optional<int> incumbent) const;
+
+ private:
+  struct Entrant {
+    std::vector<double> samples;
+    std::string failure;
+    bool out = false;
+  };
+  int Leader() const;
+  void DropOut();
+
+  const RaceOptions options_;
+  std::vector<Entrant> entrants_;
+  int rounds_ = 0;
+};
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_TUNING_RACE_H_

@@ -1,0 +1,99 @@
+#include "server/tuning/race.h"
+
+#include <random>
+
+#include "gtest/gtest.h"
+
+namespace tessera::server {
+namespace {
+
+// Runs a race among entrants whose true times are `times`, with log-normal noise of the given sigma.
+Race RunRace(const std::vector<double>& times, double sigma, uint32_t seed, RaceOptions options = {}) {
+  std::mt19937 random(seed);
+  std::lognormal_distribution<double> noise(0, sigma);
+  Race race(static_cast<int>(times.size()), options);
+  for (std::vector<int> round = race.NextRound(); !round.empty(); round = race.NextRound())
+    for (int i : round) race.Add(i, times[i] * noise(random));
+  return race;
+}
+
+TEST(MedianInterval, HoldsTheMedianAndWidensForFewSamples) {
+  Interval few = MedianInterval({3, 1, 2});
+  EXPECT_EQ(few.low, 1);
+  EXPECT_EQ(few.median, 2);
+  EXPECT_EQ(few.high, 3);
+  std::vector<double> many;
+  for (int i = 1; i <= 25; ++i) many.push_back(i);
+  Interval interval = MedianInterval(many);
+  EXPECT_EQ(interval.median, 13);
+  EXPECT_GT(interval.low, 1);
+  EXPECT_LT(interval.high, 25);
+}
+
+TEST(MedianInterval, CoversTheTrueMedianAsOftenAsItSays) {
+  std::mt19937 random(7);
+  std::lognormal_distribution<double> noise(0, 0.3);
+  int covered = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<double> samples;
+    for (int i = 0; i < 20; ++i) samples.push_back(noise(random));
+    Interval interval = MedianInterval(samples);
+    covered += interval.low <= 1 && 1 <= interval.high;
+  }
+  EXPECT_GT(covered, 1880);  // 94 % of 2000
+}
+
+TEST(Race, FindsTheFastestDespiteNoise) {
+  int right = 0;
+  for (uint32_t seed = 0; seed < 50; ++seed) right += RunRace({1.3, 1.0, 1.2, 1.5}, 0.05, seed).Finish(std::nullopt).winner == 1;
+  EXPECT_GE(right, 49);
+}
+
+TEST(Race, SlowEntrantsDropOutEarly) {
+  Race race = RunRace({1.0, 3.0, 3.0, 1.001}, 0.02, 1);
+  EXPECT_LE(race.samples(1).size(), 4u);
+  EXPECT_GT(race.samples(0).size(), race.samples(1).size());
+}
+
+TEST(Race, EndsWhenTheRestIsAsGood) {
+  Race race = RunRace({1.0, 1.001}, 0.0005, 1);
+  EXPECT_LT(race.rounds(), 25);
+}
+
+TEST(Race, TheIncumbentStaysInsideTheNoise) {
+  for (uint32_t seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(RunRace({1.0, 0.995}, 0.05, seed).Finish(0).winner, 0) << seed;
+}
+
+TEST(Race, TheIncumbentGoesWhenItIsClearlyBeaten) {
+  Race::Result result = RunRace({1.0, 0.7}, 0.02, 3).Finish(0);
+  EXPECT_EQ(result.winner, 1);
+  EXPECT_NE(result.reason.find("clear of the noise"), std::string::npos);
+}
+
+TEST(Race, FailuresAreOutAndNamed) {
+  Race race(3);
+  race.Fail(0, "does not fit");
+  for (std::vector<int> round = race.NextRound(); !round.empty(); round = race.NextRound())
+    for (int i : round) {
+      EXPECT_NE(i, 0);
+      race.Add(i, i == 1 ? 2.0 : 1.0);
+    }
+  EXPECT_EQ(race.Finish(0).winner, 2);
+  EXPECT_EQ(race.failure(0), "does not fit");
+  Race none(1);
+  none.Fail(0, "x");
+  EXPECT_TRUE(none.NextRound().empty());
+  EXPECT_EQ(none.Finish(std::nullopt).winner, -1);
+}
+
+TEST(Race, RepeatedRacesAgreeWithinTwoPercent) {
+  const std::vector<double> times = {1.0, 1.01, 1.04, 1.2, 1.5, 0.99};
+  for (uint32_t seed = 100; seed < 120; ++seed) {
+    int winner = RunRace(times, 0.03, seed).Finish(std::nullopt).winner;
+    EXPECT_LT(times[winner] / 0.99, 1.0203) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::server
