@@ -24,6 +24,8 @@ struct MemoryExtent {
 
 struct Launch {
   uint32_t grid[3] = {1, 1, 1};
+  // Devices that run one program after the other: the order is random, decided by this; 0: as numbered.
+  uint64_t program_order_seed = 0;
   std::vector<uint64_t> params;  // slots of base/kernel_abi.h
   std::vector<MemoryExtent> extents;  // one for each pointer parameter
   std::function<void(const std::string&)> print;  // output of device_print; may be empty

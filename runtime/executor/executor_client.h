@@ -32,6 +32,7 @@ struct LaunchParam {
 struct LaunchCommand {
   uint64_t kernel = 0;  // of LoadKernel
   uint32_t grid[3] = {1, 1, 1};
+  uint64_t program_order_seed = 0;  // see Launch
   const LaunchParam* params = nullptr;
   uint32_t num_params = 0;
 };

@@ -313,6 +313,7 @@ void Executor::RunLaunch(const RingCommand& command, RingCompletion* completion)
   completion->status = ResolveParams(command, *kernel);
   if (completion->status.ok()) {
     std::copy(command.grid, command.grid + 3, launch_.grid);
+    launch_.program_order_seed = command.program_order_seed;
     status_->running_launch.store(command.id, std::memory_order_relaxed);
     completion->start_ns = MonotonicNanos();
     completion->status = kernel->code->Run(launch_);

@@ -15,6 +15,7 @@ struct CommandHeader {
   uint64_t object;
   uint32_t grid[3];
   uint32_t reserved;
+  uint64_t program_order_seed;
 };
 
 struct CompletionHeader {
@@ -48,7 +49,8 @@ std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& co
                                 id,
                                 command.kernel,
                                 {command.grid[0], command.grid[1], command.grid[2]},
-                                0};
+                                0,
+                                command.program_order_seed};
   const size_t param_bytes = size_t{command.num_params} * sizeof(LaunchParam);
   std::string record(sizeof(header) + param_bytes, '\0');
   std::memcpy(&record[0], &header, sizeof(header));
@@ -77,6 +79,7 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command) {
   command->id = header.id;
   command->object = header.object;
   std::copy(header.grid, header.grid + 3, command->grid);
+  command->program_order_seed = header.program_order_seed;
   command->params.resize(header.num_params);
   if (header.num_params > 0) {
     std::memcpy(command->params.data(), record.data() + sizeof(header),

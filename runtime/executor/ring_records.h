@@ -27,6 +27,7 @@ struct RingCommand {
   uint64_t id = 0;      // of the launch; names it in its completion
   uint64_t object = 0;  // the kernel; for kUnmapRegion the region
   uint32_t grid[3] = {1, 1, 1};
+  uint64_t program_order_seed = 0;
   std::vector<LaunchParam> params;
 };
 

@@ -38,6 +38,7 @@ class InterpreterKernel : public runtime::LoadedKernel {
     compiler::InterpretOptions options;
     for (const runtime::MemoryExtent& extent : launch.extents)
       options.extents.push_back({extent.address, extent.bytes, extent.read_only, extent.name});
+    options.program_order_seed = launch.program_order_seed;
     options.print = launch.print;
     return kernel_->Run(launch.params.data(), launch.grid, options);
   }
