@@ -34,8 +34,6 @@ constexpr uint64_t kPollNs =
     5000;  // before the completion thread sleeps; longer polls hurt where cores are shared
 constexpr size_t kMaxBatch = 64;  // completions taken before their callbacks run
 constexpr size_t kMaxBacklog = 1 << 16;
-constexpr absl::Duration kStartLimit =
-    absl::Seconds(10);  // from exec to the first answer, on a loaded machine
 constexpr absl::Duration kCallLimit =
     absl::Seconds(60);  // linking the largest kernels takes a few seconds
 constexpr size_t kRestoreWindow =
@@ -43,6 +41,10 @@ constexpr size_t kRestoreWindow =
 constexpr uint64_t kAttachId = 0;  // of requests that no caller waits for; calls count from 1
 constexpr uint64_t kRestoreId = ~uint64_t{0};
 constexpr absl::Duration kLongestBackoff = absl::Seconds(5);
+
+bool IsLaunch(CommandKind kind) {
+  return kind == CommandKind::kLaunch || kind == CommandKind::kCopy;
+}
 
 absl::Status Barred(uint64_t kernel) {
   return absl::FailedPreconditionError(
@@ -58,15 +60,23 @@ class SupervisedExecutor final : public ExecutorClient {
 
   absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
                          bool read_only) override;
+  absl::StatusOr<DeviceMemoryInfo> MapDeviceMemory(uint64_t region,
+                                                   const DeviceMemorySource& source) override;
   void UnmapRegion(uint64_t region) override;
+  absl::Status ImportEvent(uint64_t event, const std::string& cuda_ipc,
+                           const std::string& device_uuid) override;
+  void ReleaseEvent(uint64_t event) override;
+  absl::StatusOr<worker::DeviceStats> Stats() override;
   absl::Status LoadKernel(uint64_t kernel, const storage::Artifact& artifact) override;
   void UnloadKernel(uint64_t kernel) override;
   void Submit(const LaunchCommand& command, absl::Duration spin, DoneCallback done) override;
+  void Copy(const CopyCommand& command, DoneCallback done) override;
 
   pid_t pid() const override { return pid_.load(); }
   uint32_t restarts() const override { return restarts_.load(); }
   uint32_t in_flight() const override { return in_flight_.load(); }
   std::vector<uint64_t> quarantined() const override;
+  std::vector<std::string> quarantined_names() const override;
 
  private:
   // One executor process and what belongs to it alone.
@@ -85,26 +95,32 @@ class SupervisedExecutor final : public ExecutorClient {
     uint64_t kernel = 0;
     uint64_t submit_ns = 0;
     bool sent = false;  // in the executor's ring; else in the backlog
+    absl::InlinedVector<uint64_t, 2> signals;
+    std::function<void()> on_enqueued;
     DoneCallback done;
   };
   struct QueuedCommand {
     CommandKind kind;
-    uint64_t id;  // of the launch, region or kernel
+    uint64_t id;  // of the launch, region, kernel or event
     std::string record;
   };
   // What a restarted executor is told again.
-  struct KeptRegion {
-    UniqueFd fd;
+  struct KeptRequest {
+    std::vector<UniqueFd> fds;
     worker::ExecutorRequest request;
-  };
-  struct KeptKernel {
-    worker::ExecutorRequest request;
+
+    std::vector<int> numbers() const {
+      std::vector<int> numbers;
+      for (const UniqueFd& fd : fds) numbers.push_back(fd.get());
+      return numbers;
+    }
   };
   // A request whose caller waits.
   struct Call {
     uint64_t kernel = 0;  // of LoadKernel
     uint64_t start_ns = 0;
-    std::function<void()> on_success;  // runs under mutex_, before the executor can end
+    std::function<void(ExecutorAnswer*)>
+        on_success;  // runs under mutex_, before the executor can end
     bool answered = false;
     bool repeat = false;  // the executor died of something else
     absl::Status status;
@@ -119,7 +135,10 @@ class SupervisedExecutor final : public ExecutorClient {
   void Watch(Life* life);
   void EndLife(const std::shared_ptr<Life>& life);
   std::string NoteCulprit(const ExecutorDeath& death);
-  void AnswerCalls(const std::vector<worker::ExecutorResponse>& responses);
+  std::string NoteSuspects(const ExecutorDeath& death);
+  std::string NameOf(uint64_t kernel) const;
+  void Quarantine(uint64_t kernel);
+  void AnswerCalls(std::vector<ExecutorAnswer>* answers);
   void CheckProgress(Life* life);
   void BackOff(int failures);
   void FailLaunches(const absl::Status& reason,
@@ -132,8 +151,14 @@ class SupervisedExecutor final : public ExecutorClient {
   void Deliver(std::vector<RingCompletion> completions);
   void Run(Callbacks callbacks);
 
-  absl::Status CallExecutor(worker::ExecutorRequest request, int fd, uint64_t kernel,
-                            std::function<void()> on_success);
+  absl::Status CallExecutor(worker::ExecutorRequest request, const std::vector<int>& fds,
+                            uint64_t kernel, std::function<void(ExecutorAnswer*)> on_success);
+  absl::Status CallToKeep(std::map<uint64_t, std::shared_ptr<KeptRequest>>* kept_in, uint64_t id,
+                          std::shared_ptr<KeptRequest> kept, uint64_t kernel);
+  void SubmitCommand(CommandKind kind, const LaunchCommand& command, absl::Duration spin,
+                     DoneCallback done);
+  void Remove(CommandKind kind, uint64_t object,
+              const std::map<uint64_t, std::shared_ptr<KeptRequest>>& kept_in);
 
   // Under mutex_.
   absl::Status CheckAdmission(uint64_t kernel, size_t record_bytes) const;
@@ -161,9 +186,11 @@ class SupervisedExecutor final : public ExecutorClient {
   std::deque<QueuedCommand> backlog_;
   size_t sent_ = 0;           // launches in the executor's hands
   uint64_t progress_ns_ = 0;  // when one of them last ended, or the first was sent
-  std::map<uint64_t, std::shared_ptr<KeptRegion>> regions_;
-  std::map<uint64_t, std::shared_ptr<KeptKernel>> kernels_;
+  std::map<uint64_t, std::shared_ptr<KeptRequest>> regions_, kernels_, events_;
   std::set<uint64_t> quarantined_;
+  std::map<uint64_t, std::string> quarantined_names_;
+  std::set<uint64_t> suspected_;     // kernels, once; on probation in every later executor
+  std::vector<uint64_t> owed_;       // events that launches of a dead executor were to signal
   uint64_t next_call_ = 1;
   std::map<uint64_t, Call*> calls_;
 };
@@ -252,22 +279,20 @@ absl::Status SupervisedExecutor::Restore(Life* life) {
   size_t unanswered = 1;
   RETURN_IF_ERROR(life->process->SendAttach(kAttachId));
   RETURN_IF_ERROR(AwaitAnswers(life, 0, &unanswered));
-  std::vector<std::shared_ptr<KeptRegion>> regions;
-  std::vector<std::shared_ptr<KeptKernel>> kernels;
+  std::vector<std::shared_ptr<KeptRequest>> kept;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& entry : regions_) regions.push_back(entry.second);
+    for (const auto& entry : regions_) kept.push_back(entry.second);
+    for (const auto& entry : events_) kept.push_back(entry.second);
     for (const auto& entry : kernels_) {
-      if (quarantined_.count(entry.first) == 0) kernels.push_back(entry.second);
+      if (quarantined_.count(entry.first) != 0) continue;
+      if (suspected_.count(entry.first) != 0)
+        entry.second->request.mutable_load_kernel()->set_on_probation(true);
+      kept.push_back(entry.second);
     }
   }
-  for (const auto& region : regions) {
-    RETURN_IF_ERROR(life->process->Send(region->request, {region->fd.get()}));
-    ++unanswered;
-    RETURN_IF_ERROR(AwaitAnswers(life, kRestoreWindow, &unanswered));
-  }
-  for (const auto& kernel : kernels) {
-    RETURN_IF_ERROR(life->process->Send(kernel->request, {}));
+  for (const auto& request : kept) {
+    RETURN_IF_ERROR(life->process->Send(request->request, request->numbers()));
     ++unanswered;
     RETURN_IF_ERROR(AwaitAnswers(life, kRestoreWindow, &unanswered));
   }
@@ -276,17 +301,20 @@ absl::Status SupervisedExecutor::Restore(Life* life) {
 
 absl::Status SupervisedExecutor::AwaitAnswers(Life* life, size_t most_left, size_t* unanswered) {
   uint64_t deadline =
-      MonotonicNanos() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kStartLimit));
+      MonotonicNanos() +
+      static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.start_limit));
   while (*unanswered > most_left) {
     const uint64_t now = MonotonicNanos();
     if (now >= deadline) {
-      life->process->Kill(absl::StrCat("no answer for ", absl::FormatDuration(kStartLimit)));
+      life->process->Kill(
+          absl::StrCat("no answer for ", absl::FormatDuration(options_.start_limit)));
       return absl::UnavailableError("no answer");
     }
-    std::vector<worker::ExecutorResponse> responses;
+    std::vector<ExecutorAnswer> responses;
     const int timeout_ms = static_cast<int>((deadline - now) / 1000000) + 1;
     if (!life->process->Poll(timeout_ms, -1, &responses)) return absl::UnavailableError("ended");
-    for (const worker::ExecutorResponse& response : responses) {
+    for (const ExecutorAnswer& answer : responses) {
+      const worker::ExecutorResponse& response = answer.response;
       if (response.id() == kAttachId && response.code() != 0) {
         life->process->Kill(absl::StrCat("it did not attach: ", response.message()));
         return absl::UnavailableError("not attached");
@@ -294,7 +322,7 @@ absl::Status SupervisedExecutor::AwaitAnswers(Life* life, size_t most_left, size
     }
     *unanswered -= std::min(*unanswered, responses.size());
     if (!responses.empty())
-      deadline = now + static_cast<uint64_t>(absl::ToInt64Nanoseconds(kStartLimit));
+      deadline = now + static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.start_limit));
   }
   return absl::OkStatus();
 }
@@ -304,9 +332,9 @@ void SupervisedExecutor::Watch(Life* life) {
       std::min(std::max(options_.kill_after / 8, absl::Milliseconds(5)), absl::Seconds(1));
   const int tick_ms = static_cast<int>(absl::ToInt64Milliseconds(tick));
   for (;;) {
-    std::vector<worker::ExecutorResponse> responses;
+    std::vector<ExecutorAnswer> responses;
     const bool alive = life->process->Poll(tick_ms, wake_.get(), &responses);
-    AnswerCalls(responses);
+    AnswerCalls(&responses);
     if (!alive) return;
     CheckProgress(life);
     std::unique_lock<std::mutex> lock(mutex_);
@@ -319,11 +347,12 @@ void SupervisedExecutor::Watch(Life* life) {
   }
 }
 
-void SupervisedExecutor::AnswerCalls(const std::vector<worker::ExecutorResponse>& responses) {
-  if (responses.empty()) return;
+void SupervisedExecutor::AnswerCalls(std::vector<ExecutorAnswer>* answers) {
+  if (answers->empty()) return;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const worker::ExecutorResponse& response : responses) {
+    for (ExecutorAnswer& answer : *answers) {
+      const worker::ExecutorResponse& response = answer.response;
       auto found = calls_.find(response.id());
       if (found == calls_.end()) continue;
       Call* call = found->second;
@@ -331,7 +360,7 @@ void SupervisedExecutor::AnswerCalls(const std::vector<worker::ExecutorResponse>
       call->status =
           absl::Status(static_cast<absl::StatusCode>(response.code()), response.message());
       call->answered = true;
-      if (call->status.ok()) call->on_success();
+      if (call->status.ok()) call->on_success(&answer);
     }
   }
   changed_.notify_all();
@@ -343,9 +372,11 @@ void SupervisedExecutor::CheckProgress(Life* life) {
     std::lock_guard<std::mutex> lock(mutex_);
     const uint64_t now = MonotonicNanos();
     // A full completion ring is our own delay, not the executor's.
+    // One that looks itself is given time to say which launch it was.
+    const absl::Duration limit = options_.kill_after * (options_.concurrent ? 2 : 1);
     if (sent_ > 0 && !life->process->completions().Readable() &&
-        absl::Nanoseconds(now - std::min(now, progress_ns_)) > options_.kill_after) {
-      reason = absl::StrCat("a launch ran longer than ", absl::FormatDuration(options_.kill_after));
+        absl::Nanoseconds(now - std::min(now, progress_ns_)) > limit) {
+      reason = absl::StrCat("a launch ran longer than ", absl::FormatDuration(limit));
     }
     for (const auto& entry : calls_) {
       if (absl::Nanoseconds(now - std::min(now, entry.second->start_ns)) >
@@ -398,6 +429,7 @@ void SupervisedExecutor::EndLife(const std::shared_ptr<Life>& life) {
 // Names what ran, and bars it if it was at fault. The executor's own word is checked against what
 // we gave it.
 std::string SupervisedExecutor::NoteCulprit(const ExecutorDeath& death) {
+  if (!death.suspects.empty()) return NoteSuspects(death);
   auto launch = launches_.find(death.running_launch);
   uint64_t kernel = 0;
   const char* doing = "ran";
@@ -408,8 +440,46 @@ std::string SupervisedExecutor::NoteCulprit(const ExecutorDeath& death) {
     doing = "loaded";
   }
   if (kernel == 0) return "";
-  if (death.by_fault) quarantined_.insert(kernel);
-  return absl::StrCat(" while it ", doing, " kernel ", kernel);
+  if (death.by_fault) Quarantine(kernel);
+  return absl::StrCat(" while it ", doing, " kernel ", NameOf(kernel));
+}
+
+// Of an executor that ran several launches at once. One suspect is barred if nobody else can have
+// done it; several, and those of a GPU whose faults reach every process on it, run alone from now
+// on, and one that loses its executor then is barred.
+std::string SupervisedExecutor::NoteSuspects(const ExecutorDeath& death) {
+  std::set<uint64_t> kernels;
+  for (uint64_t id : death.suspects) {
+    auto launch = launches_.find(id);
+    if (launch != launches_.end() && launch->second.sent && launch->second.kernel != 0)
+      kernels.insert(launch->second.kernel);
+  }
+  std::string text;
+  for (uint64_t kernel : kernels) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", NameOf(kernel));
+    if (!death.by_fault) continue;
+    if (kernels.size() == 1 && (death.certain || suspected_.count(kernel) != 0))
+      Quarantine(kernel);
+    else
+      suspected_.insert(kernel);
+  }
+  if (kernels.empty()) return "";
+  return absl::StrCat(kernels.size() == 1 ? " while it ran kernel " : " while it ran kernels ",
+                      text);
+}
+
+void SupervisedExecutor::Quarantine(uint64_t kernel) {
+  quarantined_.insert(kernel);
+  quarantined_names_[kernel] = NameOf(kernel);
+}
+
+std::string SupervisedExecutor::NameOf(uint64_t kernel) const {
+  auto kept = kernels_.find(kernel);
+  if (kept == kernels_.end()) return absl::StrCat(kernel);
+  const std::string& name =
+      kept->second->request.load_kernel().artifact().metadata().kernel();
+  return absl::StrCat(name.empty() ? "" : name, name.empty() ? "" : " (", "number ", kernel,
+                      name.empty() ? "" : ")");
 }
 
 void SupervisedExecutor::BackOff(int failures) {
@@ -430,6 +500,8 @@ void SupervisedExecutor::FailLaunches(const absl::Status& reason,
         continue;
       }
       if (it->second.sent) --sent_;
+      // Whoever waits for its events on the GPU must not wait for ever.
+      owed_.insert(owed_.end(), it->second.signals.begin(), it->second.signals.end());
       LaunchResult result;
       result.status = reason;
       callbacks.emplace_back(std::move(it->second.done), std::move(result));
@@ -438,7 +510,7 @@ void SupervisedExecutor::FailLaunches(const absl::Status& reason,
     // Removals stay: a later executor still has to hear of them.
     backlog_.erase(std::remove_if(backlog_.begin(), backlog_.end(),
                                   [this](const QueuedCommand& command) {
-                                    return command.kind == CommandKind::kLaunch &&
+                                    return IsLaunch(command.kind) &&
                                            launches_.count(command.id) == 0;
                                   }),
                    backlog_.end());
@@ -527,6 +599,13 @@ void SupervisedExecutor::Deliver(std::vector<RingCompletion> completions) {
       auto found = launches_.find(completion.id);
       if (found == launches_.end() || !found->second.sent) continue;  // nobody waits for it
       PendingLaunch& launch = found->second;
+      if (completion.enqueued) {
+        if (launch.on_enqueued)
+          callbacks.emplace_back(
+              [told = std::exchange(launch.on_enqueued, nullptr)](LaunchResult) { told(); },
+              LaunchResult());
+        continue;
+      }
       LaunchResult result;
       result.status = std::move(completion.status);
       if (completion.start_ns >= launch.submit_ns && completion.end_ns >= completion.start_ns) {
@@ -568,9 +647,23 @@ absl::Status SupervisedExecutor::CheckAdmission(uint64_t kernel, size_t record_b
 
 void SupervisedExecutor::Submit(const LaunchCommand& command, absl::Duration spin,
                                 DoneCallback done) {
+  SubmitCommand(CommandKind::kLaunch, command, spin, std::move(done));
+}
+
+void SupervisedExecutor::Copy(const CopyCommand& command, DoneCallback done) {
+  const LaunchParam places[] = {{command.to, command.to_offset, command.bytes},
+                                {command.from, command.from_offset, command.bytes}};
+  LaunchCommand copy;
+  copy.session = command.session;
+  copy.params = places;
+  copy.num_params = 2;
+  SubmitCommand(CommandKind::kCopy, copy, absl::ZeroDuration(), std::move(done));
+}
+
+void SupervisedExecutor::SubmitCommand(CommandKind kind, const LaunchCommand& command,
+                                       absl::Duration spin, DoneCallback done) {
   const uint64_t id = next_launch_.fetch_add(1, std::memory_order_relaxed);
-  QueuedCommand queued = {CommandKind::kLaunch, id,
-                          EncodeCommand(CommandKind::kLaunch, id, command)};
+  QueuedCommand queued = {kind, id, EncodeCommand(kind, id, command)};
   std::shared_ptr<Life> life;
   bool polls = false;
   bool sent = false;
@@ -585,8 +678,8 @@ void SupervisedExecutor::Submit(const LaunchCommand& command, absl::Duration spi
       // thread.
       polls = spin > absl::ZeroDuration() && life != nullptr && launches_.empty() &&
               life->process->completions().BeginPolling();
-      launches_.emplace(id,
-                        PendingLaunch{command.kernel, MonotonicNanos(), false, std::move(done)});
+      launches_.emplace(id, PendingLaunch{command.kernel, MonotonicNanos(), false, command.signals,
+                                          command.on_enqueued, std::move(done)});
       CountLaunchesLocked();
       sent = EnqueueLocked(std::move(queued));
     }
@@ -622,7 +715,10 @@ bool SupervisedExecutor::WriteLocked(const QueuedCommand& command) {
     return false;
   }
   switch (command.kind) {
+    case CommandKind::kSignal:
+      break;
     case CommandKind::kLaunch:
+    case CommandKind::kCopy:
       launches_.at(command.id).sent = true;
       if (sent_++ == 0) progress_ns_ = MonotonicNanos();
       break;
@@ -633,6 +729,10 @@ bool SupervisedExecutor::WriteLocked(const QueuedCommand& command) {
       break;
     case CommandKind::kUnloadKernel:
       kernels_.erase(command.id);
+      suspected_.erase(command.id);
+      break;
+    case CommandKind::kReleaseEvent:
+      events_.erase(command.id);
       break;
   }
   return true;
@@ -640,6 +740,16 @@ bool SupervisedExecutor::WriteLocked(const QueuedCommand& command) {
 
 bool SupervisedExecutor::FlushBacklogLocked() {
   bool flushed = false;
+  if (life_ != nullptr && !owed_.empty()) {
+    std::set<uint64_t> events;
+    for (uint64_t event : owed_)
+      if (events_.count(event) != 0) events.insert(event);
+    owed_.clear();
+    const uint64_t id = next_launch_.fetch_add(1, std::memory_order_relaxed);
+    if (!events.empty())
+      backlog_.push_front(
+          {CommandKind::kSignal, id, EncodeSignal(id, {events.begin(), events.end()})});
+  }
   while (life_ != nullptr && !backlog_.empty() && WriteLocked(backlog_.front())) {
     backlog_.pop_front();
     flushed = true;
@@ -648,25 +758,24 @@ bool SupervisedExecutor::FlushBacklogLocked() {
 }
 
 void SupervisedExecutor::UnmapRegion(uint64_t region) {
-  std::shared_ptr<Life> life;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (regions_.count(region) == 0) return;
-    if (EnqueueLocked(
-            {CommandKind::kUnmapRegion, region, EncodeRemoval(CommandKind::kUnmapRegion, region)}))
-      life = life_;
-  }
-  if (life != nullptr) life->process->commands().Notify();
+  Remove(CommandKind::kUnmapRegion, region, regions_);
 }
 
 void SupervisedExecutor::UnloadKernel(uint64_t kernel) {
+  Remove(CommandKind::kUnloadKernel, kernel, kernels_);
+}
+
+void SupervisedExecutor::ReleaseEvent(uint64_t event) {
+  Remove(CommandKind::kReleaseEvent, event, events_);
+}
+
+void SupervisedExecutor::Remove(CommandKind kind, uint64_t object,
+                                const std::map<uint64_t, std::shared_ptr<KeptRequest>>& kept_in) {
   std::shared_ptr<Life> life;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (kernels_.count(kernel) == 0) return;
-    if (EnqueueLocked({CommandKind::kUnloadKernel, kernel,
-                       EncodeRemoval(CommandKind::kUnloadKernel, kernel)}))
-      life = life_;
+    if (kept_in.count(object) == 0) return;
+    if (EnqueueLocked({kind, object, EncodeRemoval(kind, object)})) life = life_;
   }
   if (life != nullptr) life->process->commands().Notify();
 }
@@ -676,40 +785,115 @@ std::vector<uint64_t> SupervisedExecutor::quarantined() const {
   return {quarantined_.begin(), quarantined_.end()};
 }
 
+std::vector<std::string> SupervisedExecutor::quarantined_names() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& entry : quarantined_names_) names.push_back(entry.second);
+  return names;
+}
+
 // ---- Requests: over the control socket, answered one by one.
+
+// A call whose request every later executor is told again, until `id` is removed.
+absl::Status SupervisedExecutor::CallToKeep(
+    std::map<uint64_t, std::shared_ptr<KeptRequest>>* kept_in, uint64_t id,
+    std::shared_ptr<KeptRequest> kept, uint64_t kernel) {
+  return CallExecutor(kept->request, kept->numbers(), kernel,
+                      [kept_in, id, kept](ExecutorAnswer*) { kept_in->emplace(id, kept); });
+}
 
 absl::Status SupervisedExecutor::MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
                                            bool read_only) {
   if (region == 0) return absl::InvalidArgumentError("0 names no region");
-  auto kept = std::make_shared<KeptRegion>();
-  kept->fd = UniqueFd::Duplicate(fd);
-  if (!kept->fd.open()) return SystemStatus(errno, "keeping the descriptor of a region");
+  auto kept = std::make_shared<KeptRequest>();
+  kept->fds.push_back(UniqueFd::Duplicate(fd));
+  if (!kept->fds[0].open()) return SystemStatus(errno, "keeping the descriptor of a region");
   kept->request.set_id(kRestoreId);
   worker::MapRegion* map = kept->request.mutable_map_region();
   map->set_region(region);
   map->set_offset(offset);
   map->set_size(size);
   map->set_read_only(read_only);
-  return CallExecutor(kept->request, kept->fd.get(), 0,
-                      [this, region, kept] { regions_.emplace(region, kept); });
+  return CallToKeep(&regions_, region, std::move(kept), 0);
+}
+
+absl::StatusOr<DeviceMemoryInfo> SupervisedExecutor::MapDeviceMemory(
+    uint64_t region, const DeviceMemorySource& source) {
+  if (region == 0) return absl::InvalidArgumentError("0 names no region");
+  auto kept = std::make_shared<KeptRequest>();
+  for (int fd : source.vmm) {
+    kept->fds.push_back(UniqueFd::Duplicate(fd));
+    if (!kept->fds.back().open()) return SystemStatus(errno, "keeping the descriptor of a region");
+  }
+  kept->request.set_id(kRestoreId);
+  worker::MapDeviceMemory* map = kept->request.mutable_map_device_memory();
+  map->set_region(region);
+  if (!source.cuda_ipc.empty()) map->set_cuda_ipc(source.cuda_ipc);
+  if (!source.vmm.empty()) map->set_vmm(true);
+  if (source.allocate != 0) map->set_allocate(source.allocate);
+  for (uint64_t bytes : source.chunk_bytes) map->add_chunk_bytes(bytes);
+  map->set_offset(source.offset);
+  map->set_size(source.size);
+  map->set_read_only(source.read_only);
+  map->set_device_uuid(source.device_uuid);
+  DeviceMemoryInfo info;
+  RETURN_IF_ERROR(CallExecutor(
+      kept->request, kept->numbers(), 0, [this, region, kept, &info](ExecutorAnswer* answer) {
+        info.size = answer->response.size();
+        info.handle_bytes = answer->response.handle_bytes();
+        // What the executor made lives on in its export: a later executor maps that.
+        if (!answer->descriptors.empty()) {
+          info.exported = std::move(answer->descriptors[0]);
+          kept->fds.push_back(UniqueFd::Duplicate(info.exported.get()));
+          worker::MapDeviceMemory* map = kept->request.mutable_map_device_memory();
+          map->set_vmm(true);
+          map->set_size(info.size);
+          map->clear_chunk_bytes();
+          map->add_chunk_bytes(info.handle_bytes);
+        }
+        regions_.emplace(region, kept);
+      }));
+  return info;
+}
+
+absl::Status SupervisedExecutor::ImportEvent(uint64_t event, const std::string& cuda_ipc,
+                                             const std::string& device_uuid) {
+  if (event == 0) return absl::InvalidArgumentError("0 names no event");
+  auto kept = std::make_shared<KeptRequest>();
+  kept->request.set_id(kRestoreId);
+  worker::ImportEvent* import = kept->request.mutable_import_event();
+  import->set_event(event);
+  import->set_cuda_ipc(cuda_ipc);
+  import->set_device_uuid(device_uuid);
+  return CallToKeep(&events_, event, std::move(kept), 0);
+}
+
+absl::StatusOr<worker::DeviceStats> SupervisedExecutor::Stats() {
+  worker::ExecutorRequest request;
+  request.mutable_get_device_stats();
+  worker::DeviceStats stats;
+  RETURN_IF_ERROR(CallExecutor(request, {}, 0, [&stats](ExecutorAnswer* answer) {
+    stats = answer->response.stats();
+  }));
+  return stats;
 }
 
 absl::Status SupervisedExecutor::LoadKernel(uint64_t kernel, const storage::Artifact& artifact) {
   if (kernel == 0) return absl::InvalidArgumentError("0 names no kernel");
-  auto kept = std::make_shared<KeptKernel>();
+  auto kept = std::make_shared<KeptRequest>();
   kept->request.set_id(kRestoreId);
   worker::LoadKernel* load = kept->request.mutable_load_kernel();
   load->set_kernel(kernel);
   *load->mutable_artifact() = artifact;
   load->mutable_artifact()->clear_stages();  // text for people
-  return CallExecutor(kept->request, -1, kernel,
-                      [this, kernel, kept] { kernels_.emplace(kernel, kept); });
+  return CallToKeep(&kernels_, kernel, std::move(kept), kernel);
 }
 
 // Sends `request` and waits for the answer, through restarts of the executor unless the request
 // caused them.
-absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request, int fd,
-                                              uint64_t kernel, std::function<void()> on_success) {
+absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request,
+                                              const std::vector<int>& fds, uint64_t kernel,
+                                              std::function<void(ExecutorAnswer*)> on_success) {
   constexpr int kAttempts = 3;
   Call call;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -717,7 +901,7 @@ absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request, i
     call.kernel = kernel;
     call.on_success = on_success;
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kStartLimit),
+    if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(options_.start_limit),
                            [this] { return life_ != nullptr || stopping_; })) {
       return absl::UnavailableError(
           absl::StrCat("there is no executor: ", start_status_.message()));
@@ -729,8 +913,7 @@ absl::Status SupervisedExecutor::CallExecutor(worker::ExecutorRequest request, i
     call.start_ns = MonotonicNanos();
     calls_[id] = &call;
     lock.unlock();
-    const absl::Status sent =
-        fd >= 0 ? life->process->Send(request, {fd}) : life->process->Send(request, {});
+    const absl::Status sent = life->process->Send(request, fds);
     lock.lock();
     // Where sending failed because the executor is dying, EndLife answers.
     if (!sent.ok() && sent.code() != absl::StatusCode::kUnavailable && !call.answered) {

@@ -15,10 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/storage/artifacts.pb.h"
+#include "proto/worker/worker.pb.h"
+#include "runtime/memory/unique_fd.h"
 
 namespace tessera::runtime {
 
@@ -35,6 +38,40 @@ struct LaunchCommand {
   uint64_t program_order_seed = 0;  // see Launch
   const LaunchParam* params = nullptr;
   uint32_t num_params = 0;
+
+  // What follows is for devices with streams and events; others run everything in order.
+  uint64_t session = 0;  // launches with equal session, stream and priority run in order
+  uint32_t stream = 0;
+  int32_t priority = 0;
+  absl::InlinedVector<uint64_t, 2> waits, signals;  // of ImportEvent
+  // Told at most once, before `done`, when the device has the launch.
+  std::function<void()> on_enqueued;
+};
+
+// Places in two regions, and how many bytes go from one to the other.
+struct CopyCommand {
+  uint64_t from = 0, from_offset = 0;
+  uint64_t to = 0, to_offset = 0;
+  uint64_t bytes = 0;
+  uint64_t session = 0;
+};
+
+// Memory of a GPU: one of the three kinds of handle.
+struct DeviceMemorySource {
+  std::string cuda_ipc;               // a cudaIpcMemHandle_t
+  std::vector<int> vmm;               // VMM exports that lie one behind the other
+  std::vector<uint64_t> chunk_bytes;  // of each
+  uint64_t allocate = 0;              // bytes of new memory, zeroed
+  uint64_t offset = 0;                // where the region begins inside
+  uint64_t size = 0;                  // of the region; 0: to the end
+  bool read_only = false;
+  std::string device_uuid;  // that the client named; may be empty
+};
+
+struct DeviceMemoryInfo {
+  uint64_t size = 0;          // of the region
+  uint64_t handle_bytes = 0;  // new memory: bytes behind `exported`
+  UniqueFd exported;          // new memory: its VMM export
 };
 
 struct LaunchResult {
@@ -50,6 +87,11 @@ struct ExecutorOptions {
   uint32_t ring_bytes = 1 << 20;
   // A launch that runs longer costs the executor its life.
   absl::Duration kill_after = absl::Seconds(30);
+  // From the executor's start to its first answer, and from one answer to the next while it gets
+  // back what it had.
+  absl::Duration start_limit = absl::Seconds(10);
+  // The executor runs several launches at once, and looks itself for one that runs too long.
+  bool concurrent = false;
   // Told once for each death: what killed the executor, and in which kernel. On a thread of the
   // client; must not block.
   std::function<void(const absl::Status& reason)> on_death;
@@ -66,8 +108,21 @@ class ExecutorClient {
   // Maps `fd` (kept duplicated for re-mapping after a restart) as `region`. Ids are never reused.
   virtual absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
                                  bool read_only) = 0;
+  // Maps memory of the device itself as `region`, or makes it. INVALID_ARGUMENT: the handle is none,
+  // or of another GPU. UNIMPLEMENTED: the device has no memory of its own.
+  virtual absl::StatusOr<DeviceMemoryInfo> MapDeviceMemory(uint64_t region,
+                                                           const DeviceMemorySource& source) = 0;
   // Unmaps; launches already submitted finish first.
   virtual void UnmapRegion(uint64_t region) = 0;
+
+  // Opens a CUDA event of a client under an id; ids are never reused. UNIMPLEMENTED: the device has
+  // none.
+  virtual absl::Status ImportEvent(uint64_t event, const std::string& cuda_ipc,
+                                   const std::string& device_uuid) = 0;
+  virtual void ReleaseEvent(uint64_t event) = 0;
+
+  // What the device and its executor hold at the moment. UNIMPLEMENTED: the device does not say.
+  virtual absl::StatusOr<worker::DeviceStats> Stats() = 0;
 
   // Loads an artifact under an id; ids are never reused. Kept for reloading after a restart.
   virtual absl::Status LoadKernel(uint64_t kernel, const storage::Artifact& artifact) = 0;
@@ -78,12 +133,16 @@ class ExecutorClient {
   // and the wake-up of a sleeping core; for callers that have nothing else to do). It must not
   // block; it may call Submit.
   virtual void Submit(const LaunchCommand& command, absl::Duration spin, DoneCallback done) = 0;
+  // Queues a copy between two mapped regions; `done` as for Submit.
+  virtual void Copy(const CopyCommand& command, DoneCallback done) = 0;
 
   virtual pid_t pid() const = 0;
   virtual uint32_t restarts() const = 0;
   virtual uint32_t in_flight() const = 0;
   // Kernels that killed an executor; launching them fails with FAILED_PRECONDITION.
   virtual std::vector<uint64_t> quarantined() const = 0;
+  // Their names.
+  virtual std::vector<std::string> quarantined_names() const { return {}; }
 };
 
 }  // namespace tessera::runtime

@@ -78,6 +78,8 @@ absl::StatusOr<std::unique_ptr<ExecutorIncarnation>> ExecutorIncarnation::Spawn(
     return absl::InvalidArgumentError("no command to start an executor with");
   std::unique_ptr<ExecutorIncarnation> life(new ExecutorIncarnation);
   life->device_ = options.device;
+  life->kill_after_ns_ =
+      static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(options.kill_after), 1));
   ASSIGN_OR_RETURN(life->command_memory_, RingMemory::Create(options.ring_bytes));
   ASSIGN_OR_RETURN(life->completion_memory_, RingMemory::Create(options.ring_bytes));
   life->commands_ = std::make_unique<RingProducer>(life->command_memory_);
@@ -106,6 +108,7 @@ absl::Status ExecutorIncarnation::SendAttach(uint64_t id) {
   worker::ExecutorRequest request;
   request.set_id(id);
   request.mutable_attach()->set_device(device_);
+  request.mutable_attach()->set_kill_after_ns(kill_after_ns_);
   const int descriptors[] = {command_memory_->fd(), completion_memory_->fd(), status_fd_.get()};
   return Send(request, descriptors);
 }
@@ -118,11 +121,11 @@ absl::Status ExecutorIncarnation::Send(const worker::ExecutorRequest& request,
 }
 
 bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd,
-                               std::vector<worker::ExecutorResponse>* responses) {
+                               std::vector<ExecutorAnswer>* answers) {
   pollfd fds[3] = {{control_.get(), POLLIN, 0}, {pid_fd_.get(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
   if (poll(fds, 3, timeout_ms) <= 0) return true;  // time is up, or a signal: the caller comes back
   bool open = true;
-  if (fds[0].revents != 0) ReadResponses(responses, &open);
+  if (fds[0].revents != 0) ReadAnswers(answers, &open);
   if (open) return fds[1].revents == 0;
   // A dying process closes its sockets first; give the real cause time to show.
   pollfd ended = {pid_fd_.get(), POLLIN, 0};
@@ -130,13 +133,29 @@ bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd,
   return false;
 }
 
-void ExecutorIncarnation::ReadResponses(std::vector<worker::ExecutorResponse>* responses,
-                                        bool* open) {
+void ExecutorIncarnation::ReadAnswers(std::vector<ExecutorAnswer>* answers, bool* open) {
   char buffer[16384];
-  const ssize_t received = recv(control_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxDescriptors)];
+  iovec part = {buffer, sizeof(buffer)};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t received = recvmsg(control_.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
   *open = received > 0;
   if (!*open) return;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+      received_fds_.emplace_back(fd);
+    }
+  }
   received_.append(buffer, static_cast<size_t>(received));
   size_t taken = 0;
   while (received_.size() - taken >= 4) {
@@ -146,12 +165,24 @@ void ExecutorIncarnation::ReadResponses(std::vector<worker::ExecutorResponse>* r
       return;
     }
     if (received_.size() - taken - 4 < bytes) break;
-    worker::ExecutorResponse response;
-    *open = response.ParseFromArray(received_.data() + taken + 4, static_cast<int>(bytes)) && *open;
-    responses->push_back(std::move(response));
+    ExecutorAnswer answer;
+    *open = answer.response.ParseFromArray(received_.data() + taken + 4,
+                                           static_cast<int>(bytes)) &&
+            TakeDescriptors(answer.response.descriptors(), &answer) && *open;
+    answers->push_back(std::move(answer));
     taken += 4 + bytes;
   }
   received_.erase(0, taken);
+}
+
+// They come with the first byte of their response, so they are here when it is whole.
+bool ExecutorIncarnation::TakeDescriptors(uint32_t count, ExecutorAnswer* answer) {
+  for (; count > 0; --count) {
+    if (received_fds_.empty()) return false;
+    answer->descriptors.push_back(std::move(received_fds_.front()));
+    received_fds_.pop_front();
+  }
+  return true;
 }
 
 void ExecutorIncarnation::Kill(const std::string& reason) {
@@ -194,7 +225,9 @@ ExecutorDeath ExecutorIncarnation::Reap() {
   death.running_launch = status_->running_launch.load();
   death.loading_kernel = status_->loading_kernel.load();
   death.text = absl::StrCat("executor ", device_, " (pid ", pid_, ") ");
-  if (death.signal == SIGKILL && !kill_reason_.empty()) {
+  if (death.signal == 0 && status_->lost.load() != 0) {
+    NoteLoss(&death);
+  } else if (death.signal == SIGKILL && !kill_reason_.empty()) {
     absl::StrAppend(&death.text, "was killed: ", kill_reason_);
   } else if (death.signal != 0) {
     absl::StrAppend(&death.text, "died of ", SignalName(death.signal), DescribeFault());
@@ -202,6 +235,16 @@ ExecutorDeath ExecutorIncarnation::Reap() {
     absl::StrAppend(&death.text, "exited with status ", death.exit_status);
   }
   return death;
+}
+
+void ExecutorIncarnation::NoteLoss(ExecutorDeath* death) const {
+  death->by_fault = status_->by_kernel.load() != 0;
+  death->certain = status_->certain.load() != 0;
+  const uint32_t count =
+      std::min<uint32_t>(status_->num_suspects.load(), ExecutorStatus::kMaxSuspects);
+  for (uint32_t i = 0; i < count; ++i) death->suspects.push_back(status_->suspects[i].load());
+  absl::StrAppend(&death->text, "ended: ",
+                  std::string(status_->reason, strnlen(status_->reason, sizeof(status_->reason))));
 }
 
 std::string ExecutorIncarnation::DescribeFault() const {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,6 +23,12 @@
 
 namespace tessera::runtime {
 
+// What an executor answers to a request, with the descriptors that came with it.
+struct ExecutorAnswer {
+  worker::ExecutorResponse response;
+  std::vector<UniqueFd> descriptors;
+};
+
 // How an executor ended.
 struct ExecutorDeath {
   int signal = 0;               // that killed it; 0: it exited
@@ -29,6 +36,8 @@ struct ExecutorDeath {
   bool by_fault = false;        // SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
   uint64_t running_launch = 0;  // as the executor noted it; to be checked before it is believed
   uint64_t loading_kernel = 0;
+  std::vector<uint64_t> suspects;  // launches that ran when it lost its device; to be checked too
+  bool certain = true;             // of suspects: nobody outside the executor can have caused it
   std::string text;  // "executor cpu:0 (pid 71) was killed by SIGSEGV at address 0x..., 8 bytes
                      // past the end of region 3"
 };
@@ -53,7 +62,7 @@ class ExecutorIncarnation {
   // Waits up to `timeout_ms` (-1: for ever) for responses, for death, or for `wake_fd` to become
   // readable. One thread. Whole responses are appended. Returns false when the child has died or
   // closed its socket.
-  bool Poll(int timeout_ms, int wake_fd, std::vector<worker::ExecutorResponse>* responses);
+  bool Poll(int timeout_ms, int wake_fd, std::vector<ExecutorAnswer>* answers);
 
   // Kills the child; the first `reason` given is told in ExecutorDeath. Thread-safe, and harmless
   // after Reap.
@@ -65,7 +74,9 @@ class ExecutorIncarnation {
 
  private:
   ExecutorIncarnation() = default;
-  void ReadResponses(std::vector<worker::ExecutorResponse>* responses, bool* open);
+  void ReadAnswers(std::vector<ExecutorAnswer>* answers, bool* open);
+  bool TakeDescriptors(uint32_t count, ExecutorAnswer* answer);
+  void NoteLoss(ExecutorDeath* death) const;
   std::string DescribeFault() const;
 
   std::string device_;
@@ -74,6 +85,8 @@ class ExecutorIncarnation {
   UniqueFd control_;
   std::mutex send_mutex_;
   std::string received_;  // beginning of a response that is not whole yet
+  std::deque<UniqueFd> received_fds_;  // of responses from there on
+  uint64_t kill_after_ns_ = 0;
 
   std::shared_ptr<RingMemory> command_memory_;
   std::shared_ptr<RingMemory> completion_memory_;

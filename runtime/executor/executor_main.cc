@@ -1,16 +1,9 @@
 #include "runtime/executor/executor_main.h"
 
-#include <signal.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -21,27 +14,21 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "proto/worker/worker.pb.h"
+#include "runtime/executor/executor_process.h"
 #include "runtime/executor/ring_records.h"
-#include "runtime/memory/descriptor_socket.h"
 #include "runtime/memory/fault_guard.h"
 #include "runtime/memory/region_table.h"
-#include "runtime/memory/shared_memory.h"
-#include "runtime/memory/system_status.h"
 #include "runtime/ring/futex.h"
 #include "runtime/ring/ring.h"
 
 namespace tessera::runtime {
 namespace {
 
-constexpr uint32_t kMaxRequestBytes =
-    1u << 30;  // artifacts with the text of all stages stay far below
-constexpr uint64_t kMaxCompletionBytes = 256 << 10;  // message and printed output of one launch
 constexpr uint64_t kPollNs = 5000;                   // before the command thread sleeps
 // The same while launches come one upon the other. A core that sleeps takes 10 to 30 us to wake up
 // in a virtual machine, more than all else that a launch needs; this covers the time between two
 // calls of one client that waits for each.
 constexpr uint64_t kBusyPollNs = 400000;
-constexpr size_t kSignalStackBytes = 64 << 10;
 
 // A loaded kernel and what is checked of its arguments.
 struct Kernel {
@@ -80,55 +67,13 @@ class PrintBuffer {
   uint64_t dropped_ = 0;
 };
 
-[[noreturn]] void Die(const absl::Status& status) {
-  std::fprintf(stderr, "tessera executor: %s\n", status.ToString().c_str());
-  _exit(EXIT_FAILURE);
-}
-
-// Binds this process's life to its parent's. Where the parent died before this, the control socket
-// is at its end.
-absl::Status DieWithParent(int control_fd) {
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-    return SystemStatus(errno, "asking to die with the daemon");
-  ASSIGN_OR_RETURN(const PeerCredentials daemon, GetPeerCredentials(control_fd));
-  if (getppid() != daemon.pid) return absl::UnavailableError("the daemon is gone already");
-  return absl::OkStatus();
-}
-
-// Ctrl-C and service managers signal whole groups; the executor ends when the daemon closes the
-// control socket.
-void IgnoreSignalsForTheDaemon() {
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
-}
-
-// Core files of a process that maps clients' memory are large, and writing one would delay the
-// restart. A limit of 1, not 0, also stops cores that go to a pipe.
-void ForbidCoreFiles() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_CORE, &limit) != 0 || std::getenv("TESSERA_EXECUTOR_CORE") != nullptr)
-    return;
-  limit.rlim_cur = std::min<rlim_t>(1, limit.rlim_max);
-  setrlimit(RLIMIT_CORE, &limit);
-}
-
-// Lets the fault handlers run in this thread even when its stack is used up.
-void UseSignalStack() {
-  stack_t stack = {};
-  stack.ss_sp = std::malloc(kSignalStackBytes);  // lives as long as the process
-  stack.ss_size = kSignalStackBytes;
-  sigaltstack(&stack, nullptr);
-}
-
 class Executor {
  public:
-  Executor(int control_fd, const LoaderFactory& loaders)
-      : control_fd_(control_fd), loaders_(loaders) {}
+  explicit Executor(const LoaderFactory& loaders) : loaders_(loaders) {}
 
-  // Answers requests until the daemon closes the socket.
-  absl::Status Serve();
+  absl::Status Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors);
 
  private:
-  absl::Status Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors);
   absl::Status Attach(const worker::Attach& request, std::vector<UniqueFd> descriptors);
   absl::Status MapRegion(const worker::MapRegion& request,
                          const std::vector<UniqueFd>& descriptors);
@@ -138,10 +83,10 @@ class Executor {
   [[noreturn]] void RunCommands();
   void Execute(const RingCommand& command);
   void RunLaunch(const RingCommand& command, RingCompletion* completion);
+  void RunCopy(const RingCommand& command, RingCompletion* completion);
   absl::Status ResolveParams(const RingCommand& command, const Kernel& kernel);
   absl::Status ResolveParam(const LaunchParam& param, const Kernel::Parameter& parameter);
 
-  const int control_fd_;
   const LoaderFactory& loaders_;
   std::map<std::string, std::unique_ptr<KernelLoader>> loaders_by_target_;  // control thread only
 
@@ -161,23 +106,6 @@ class Executor {
   std::vector<std::shared_ptr<const MappedRegion>> used_regions_;
 };
 
-absl::Status Executor::Serve() {
-  for (;;) {
-    absl::StatusOr<SocketMessage> message = ReceiveFrame(control_fd_, kMaxRequestBytes);
-    if (!message.ok()) return message.status();
-    worker::ExecutorRequest request;
-    worker::ExecutorResponse response;
-    absl::Status status = absl::InvalidArgumentError("the request does not parse");
-    if (request.ParseFromString(message->bytes))
-      status = Handle(request, std::move(message->descriptors));
-    response.set_id(request.id());
-    response.set_code(static_cast<int>(status.code()));
-    response.set_message(status.message().data(),
-                         std::min<size_t>(status.message().size(), 16 << 10));
-    RETURN_IF_ERROR(SendFrame(control_fd_, response.SerializeAsString()));
-  }
-}
-
 absl::Status Executor::Handle(const worker::ExecutorRequest& request,
                               std::vector<UniqueFd> descriptors) {
   if (request.work_case() == worker::ExecutorRequest::kAttach)
@@ -195,25 +123,13 @@ absl::Status Executor::Handle(const worker::ExecutorRequest& request,
 
 absl::Status Executor::Attach(const worker::Attach& request, std::vector<UniqueFd> descriptors) {
   if (status_ != nullptr) return absl::FailedPreconditionError("attached already");
-  if (descriptors.size() != 3)
-    return absl::InvalidArgumentError("Attach comes with three descriptors");
-  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> commands,
-                   RingMemory::Attach(std::move(descriptors[0])));
-  ASSIGN_OR_RETURN(std::shared_ptr<RingMemory> completions,
-                   RingMemory::Attach(std::move(descriptors[1])));
-  ASSIGN_OR_RETURN(const uint64_t status_bytes, AdmitMemfd(descriptors[2].get()));
-  if (status_bytes < sizeof(ExecutorStatus))
-    return absl::InvalidArgumentError("the status page is too small");
-  void* page = mmap(nullptr, sizeof(ExecutorStatus), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_POPULATE, descriptors[2].get(), 0);
-  if (page == MAP_FAILED) return SystemStatus(errno, "mapping the status page");
-  status_ = static_cast<ExecutorStatus*>(page);
+  ASSIGN_OR_RETURN(ExecutorChannel channel, AttachChannel(std::move(descriptors)));
+  status_ = channel.status;
+  commands_ = std::move(channel.commands);
+  completions_ = std::move(channel.completions);
+  max_completion_bytes_ = channel.max_completion_bytes;
   UseSignalStack();
   InstallFaultGuard(&status_->fault);
-
-  commands_ = std::make_unique<RingConsumer>(std::move(commands));
-  completions_ = std::make_unique<RingProducer>(std::move(completions));
-  max_completion_bytes_ = std::min<uint64_t>(kMaxCompletionBytes, completions_->max_record_bytes());
   printed_ = std::make_unique<PrintBuffer>(max_completion_bytes_);
   launch_.print = [this](const std::string& text) { printed_->Append(text); };
   prctl(PR_SET_NAME, absl::StrCat("exec ", request.device()).c_str());
@@ -292,7 +208,14 @@ void Executor::Execute(const RingCommand& command) {
   }
   RingCompletion completion;
   completion.id = command.id;
-  RunLaunch(command, &completion);
+  if (!command.waits.empty() || !command.signals.empty())
+    completion.status = absl::UnimplementedError("this device has no CUDA events");
+  else if (command.kind == CommandKind::kCopy)
+    RunCopy(command, &completion);
+  else if (command.kind == CommandKind::kLaunch)
+    RunLaunch(command, &completion);
+  else
+    return;
   const std::string record = EncodeCompletion(completion, max_completion_bytes_);
   const absl::Status posted = completions_->Write({record}, never_stop_);
   if (!posted.ok()) Die(posted);
@@ -320,6 +243,31 @@ void Executor::RunLaunch(const RingCommand& command, RingCompletion* completion)
     completion->end_ns = MonotonicNanos();
     status_->running_launch.store(0, std::memory_order_relaxed);
     printed_->MoveTo(completion);
+    for (const auto& region : used_regions_) {
+      const absl::Status intact = region->CheckIntact();
+      if (!intact.ok()) completion->status = intact;
+    }
+  }
+  used_regions_.clear();
+}
+
+void Executor::RunCopy(const RingCommand& command, RingCompletion* completion) {
+  launch_.params.clear();
+  launch_.extents.clear();
+  completion->status = command.params.size() == 2
+                           ? absl::OkStatus()
+                           : absl::InvalidArgumentError("a copy has two places");
+  for (size_t i = 0; i < command.params.size() && completion->status.ok(); ++i)
+    completion->status = ResolveParam(command.params[i], {i == 0 ? "to" : "from", true});
+  if (completion->status.ok() && (launch_.extents.size() != 2 || launch_.extents[0].read_only))
+    completion->status = absl::InvalidArgumentError("a copy goes from a region into a writable one");
+  if (completion->status.ok()) {
+    status_->running_launch.store(command.id, std::memory_order_relaxed);
+    completion->start_ns = MonotonicNanos();
+    std::memmove(reinterpret_cast<void*>(launch_.params[0]),
+                 reinterpret_cast<const void*>(launch_.params[1]), launch_.extents[0].bytes);
+    completion->end_ns = MonotonicNanos();
+    status_->running_launch.store(0, std::memory_order_relaxed);
     for (const auto& region : used_regions_) {
       const absl::Status intact = region->CheckIntact();
       if (!intact.ok()) completion->status = intact;
@@ -368,15 +316,14 @@ absl::Status Executor::ResolveParam(const LaunchParam& param, const Kernel::Para
 }  // namespace
 
 int RunExecutor(int control_fd, const LoaderFactory& loaders) {
-  const absl::Status bound = DieWithParent(control_fd);
+  const absl::Status bound = BindToDaemon(control_fd);
   if (!bound.ok()) Die(bound);
-  IgnoreSignalsForTheDaemon();
-  ForbidCoreFiles();
-  Executor executor(control_fd, loaders);
-  const absl::Status status = executor.Serve();
-  // A launch may still run in threads of its own: end at once, without destructors under them.
-  if (status.code() != absl::StatusCode::kOutOfRange) Die(status);
-  _exit(EXIT_SUCCESS);
+  Executor executor(loaders);
+  ServeRequests(control_fd, [&](const worker::ExecutorRequest& request,
+                                std::vector<UniqueFd> descriptors, worker::ExecutorResponse*,
+                                std::vector<UniqueFd>*) {
+    return executor.Handle(request, std::move(descriptors));
+  });
 }
 
 }  // namespace tessera::runtime

@@ -14,7 +14,12 @@ struct CommandHeader {
   uint64_t id;
   uint64_t object;
   uint32_t grid[3];
-  uint32_t reserved;
+  uint32_t stream;
+  uint64_t session;
+  int32_t priority;
+  uint16_t num_waits;
+  uint16_t num_signals;
+  uint64_t tell_enqueued;
   uint64_t program_order_seed;
 };
 
@@ -25,7 +30,7 @@ struct CompletionHeader {
   uint32_t code;
   uint32_t message_bytes;
   uint32_t printed_bytes;
-  uint32_t reserved;
+  uint32_t enqueued;
 };
 
 static_assert(sizeof(LaunchParam) == 24, "LaunchParam travels as it is");
@@ -49,13 +54,33 @@ std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& co
                                 id,
                                 command.kernel,
                                 {command.grid[0], command.grid[1], command.grid[2]},
-                                0,
+                                command.stream,
+                                command.session,
+                                command.priority,
+                                static_cast<uint16_t>(command.waits.size()),
+                                static_cast<uint16_t>(command.signals.size()),
+                                command.on_enqueued ? 1u : 0u,
                                 command.program_order_seed};
   const size_t param_bytes = size_t{command.num_params} * sizeof(LaunchParam);
-  std::string record(sizeof(header) + param_bytes, '\0');
-  std::memcpy(&record[0], &header, sizeof(header));
-  if (param_bytes > 0) std::memcpy(&record[sizeof(header)], command.params, param_bytes);
+  const size_t wait_bytes = command.waits.size() * sizeof(uint64_t);
+  const size_t signal_bytes = command.signals.size() * sizeof(uint64_t);
+  std::string record(sizeof(header) + param_bytes + wait_bytes + signal_bytes, '\0');
+  char* at = &record[0];
+  auto append = [&at](const void* from, size_t bytes) {
+    if (bytes > 0) std::memcpy(at, from, bytes);
+    at += bytes;
+  };
+  append(&header, sizeof(header));
+  append(command.params, param_bytes);
+  append(command.waits.data(), wait_bytes);
+  append(command.signals.data(), signal_bytes);
   return record;
+}
+
+std::string EncodeSignal(uint64_t id, const std::vector<uint64_t>& events) {
+  LaunchCommand command;
+  command.signals.assign(events.begin(), events.end());
+  return EncodeCommand(CommandKind::kSignal, id, command);
 }
 
 std::string EncodeRemoval(CommandKind kind, uint64_t object) {
@@ -68,11 +93,13 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command) {
   CommandHeader header;
   if (record.size() < sizeof(header)) return absl::DataLossError("a launch record is too short");
   std::memcpy(&header, record.data(), sizeof(header));
-  if (record.size() != sizeof(header) + uint64_t{header.num_params} * sizeof(LaunchParam)) {
+  if (record.size() !=
+      sizeof(header) + uint64_t{header.num_params} * sizeof(LaunchParam) +
+          (uint64_t{header.num_waits} + header.num_signals) * sizeof(uint64_t)) {
     return absl::DataLossError("a launch record's length does not fit its contents");
   }
   if (header.kind < static_cast<uint32_t>(CommandKind::kLaunch) ||
-      header.kind > static_cast<uint32_t>(CommandKind::kUnloadKernel)) {
+      header.kind > static_cast<uint32_t>(CommandKind::kReleaseEvent)) {
     return absl::DataLossError(absl::StrCat("a launch record is of unknown kind ", header.kind));
   }
   command->kind = static_cast<CommandKind>(header.kind);
@@ -80,11 +107,20 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command) {
   command->object = header.object;
   std::copy(header.grid, header.grid + 3, command->grid);
   command->program_order_seed = header.program_order_seed;
-  command->params.resize(header.num_params);
-  if (header.num_params > 0) {
-    std::memcpy(command->params.data(), record.data() + sizeof(header),
-                header.num_params * sizeof(LaunchParam));
-  }
+  command->session = header.session;
+  command->stream = header.stream;
+  command->priority = header.priority;
+  command->tell_enqueued = header.tell_enqueued != 0;
+  const char* at = record.data() + sizeof(header);
+  auto take = [&at](auto* into, size_t count) {
+    into->resize(count);
+    const size_t bytes = count * sizeof((*into)[0]);
+    if (bytes > 0) std::memcpy(into->data(), at, bytes);
+    at += bytes;
+  };
+  take(&command->params, header.num_params);
+  take(&command->waits, header.num_waits);
+  take(&command->signals, header.num_signals);
   return absl::OkStatus();
 }
 
@@ -98,7 +134,7 @@ std::string EncodeCompletion(const RingCompletion& completion, uint64_t max_byte
                                    static_cast<uint32_t>(completion.status.code()),
                                    static_cast<uint32_t>(message.size()),
                                    static_cast<uint32_t>(printed.size()),
-                                   0};
+                                   completion.enqueued ? 1u : 0u};
   std::string record(sizeof(header), '\0');
   std::memcpy(&record[0], &header, sizeof(header));
   return record + message + printed;
@@ -116,6 +152,7 @@ absl::Status DecodeCompletion(absl::string_view record, RingCompletion* completi
         absl::StrCat("a completion has the unknown status code ", header.code));
   }
   completion->id = header.id;
+  completion->enqueued = header.enqueued != 0;
   completion->start_ns = header.start_ns;
   completion->end_ns = header.end_ns;
   completion->status = absl::Status(static_cast<absl::StatusCode>(header.code),

@@ -19,19 +19,36 @@
 
 namespace tessera::runtime {
 
-enum class CommandKind : uint32_t { kLaunch = 1, kUnmapRegion = 2, kUnloadKernel = 3 };
+// kCopy is a launch without a kernel: its two parameters are the places to copy to and from, their
+// extent the bytes. kSignal only signals events.
+enum class CommandKind : uint32_t {
+  kLaunch = 1,
+  kUnmapRegion = 2,
+  kUnloadKernel = 3,
+  kCopy = 4,
+  kSignal = 5,
+  kReleaseEvent = 6,
+};
 
-// Daemon to executor. Executed one after the other, in order.
+// Daemon to executor. Taken one after the other, in order.
 struct RingCommand {
   CommandKind kind = CommandKind::kLaunch;
   uint64_t id = 0;      // of the launch; names it in its completion
-  uint64_t object = 0;  // the kernel; for kUnmapRegion the region
+  uint64_t object = 0;  // the kernel; for kUnmapRegion the region, for kReleaseEvent the event
   uint32_t grid[3] = {1, 1, 1};
+  // Of devices that have streams.
+  uint64_t session = 0;
+  uint32_t stream = 0;
+  int32_t priority = 0;
+  bool tell_enqueued = false;
   uint64_t program_order_seed = 0;
   std::vector<LaunchParam> params;
+  std::vector<uint64_t> waits, signals;  // events
 };
 
 std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& command);
+// A kSignal for `events`.
+std::string EncodeSignal(uint64_t id, const std::vector<uint64_t>& events);
 std::string EncodeRemoval(CommandKind kind, uint64_t object);
 // DATA_LOSS: no command. Reuses `command`'s memory.
 absl::Status DecodeCommand(absl::string_view record, RingCommand* command);
@@ -39,6 +56,7 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command);
 // Executor to daemon.
 struct RingCompletion {
   uint64_t id = 0;
+  bool enqueued = false;  // it has not ended: the device has it, another record follows
   absl::Status status;
   uint64_t start_ns = 0;  // MonotonicNanos when the kernel began and ended; 0: it did not run
   uint64_t end_ns = 0;
@@ -57,6 +75,16 @@ struct ExecutorStatus {
   std::atomic<uint64_t> running_launch;  // id; 0: none
   std::atomic<uint64_t> loading_kernel;  // id; 0: none
   FaultRecord fault;
+
+  // Of an executor that runs several launches at once and has lost its device. `lost` is written
+  // last.
+  static constexpr int kMaxSuspects = 64;
+  std::atomic<uint32_t> lost;       // nonzero: the rest is set
+  std::atomic<uint32_t> by_kernel;  // a kernel of the suspects is at fault
+  std::atomic<uint32_t> certain;    // nobody outside this process can have caused it
+  std::atomic<uint32_t> num_suspects;
+  std::atomic<uint64_t> suspects[kMaxSuspects];  // launches that ran
+  char reason[512];
 };
 
 }  // namespace tessera::runtime

@@ -31,6 +31,28 @@ TEST(RingRecordsTest, CommandsComeThroughWhole) {
   EXPECT_EQ(command.object, 8u);
 }
 
+TEST(RingRecordsTest, StreamsAndEventsComeThroughWhole) {
+  LaunchCommand launch;
+  launch.session = 11;
+  launch.stream = 2;
+  launch.priority = -1;
+  launch.waits = {21, 22, 23};
+  launch.signals = {31};
+  launch.on_enqueued = [] {};
+  RingCommand command;
+  ASSERT_TRUE(DecodeCommand(EncodeCommand(CommandKind::kLaunch, 1, launch), &command).ok());
+  EXPECT_EQ(command.session, 11u);
+  EXPECT_EQ(command.stream, 2u);
+  EXPECT_EQ(command.priority, -1);
+  EXPECT_EQ(command.waits, (std::vector<uint64_t>{21, 22, 23}));
+  EXPECT_EQ(command.signals, std::vector<uint64_t>{31});
+  EXPECT_TRUE(command.tell_enqueued);
+  ASSERT_TRUE(DecodeCommand(EncodeSignal(9, {4, 5}), &command).ok());
+  EXPECT_EQ(command.kind, CommandKind::kSignal);
+  EXPECT_EQ(command.signals, (std::vector<uint64_t>{4, 5}));
+  EXPECT_FALSE(command.tell_enqueued);
+}
+
 TEST(RingRecordsTest, DamagedCommandsAreRefused) {
   RingCommand command;
   const std::string good = EncodeCommand(CommandKind::kLaunch, 1, LaunchCommand());
@@ -39,7 +61,7 @@ TEST(RingRecordsTest, DamagedCommandsAreRefused) {
     EXPECT_EQ(DecodeCommand(bad, &command).code(), absl::StatusCode::kDataLoss);
   }
   std::string unknown = good;
-  unknown[0] = 4;
+  unknown[0] = 77;
   EXPECT_EQ(DecodeCommand(unknown, &command).code(), absl::StatusCode::kDataLoss);
 }
 

@@ -22,7 +22,7 @@
 
 namespace tessera::runtime {
 
-inline constexpr int kMaxDescriptors = 8;  // of one message
+inline constexpr int kMaxDescriptors = 128;  // of one message
 
 struct PeerCredentials {
   pid_t pid = 0;

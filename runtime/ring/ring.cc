@@ -20,8 +20,7 @@ constexpr uint64_t kMagic = 0x31676e6972737400;  // "\0tsring1"
 constexpr uint32_t kHeaderBytes = 4096;  // a page, so that the data can be looked at on its own
 constexpr uint32_t kMinCapacity = 4096;
 constexpr uint32_t kMaxCapacity = 1u << 30;
-constexpr uint64_t kWakeUpNs =
-    100000000;  // a sleeper looks around ten times a second, should a peer forget to wake it
+constexpr uint64_t kWakeUpNs = RingConsumer::kWakeUpNs;
 
 // Values of Header::consumer_state.
 enum ConsumerState : uint32_t {
@@ -192,7 +191,7 @@ absl::StatusOr<bool> RingConsumer::TryRead(std::string* record) {
   return true;
 }
 
-void RingConsumer::Wait(uint64_t poll_ns, const std::atomic<bool>& stop) {
+void RingConsumer::Wait(uint64_t poll_ns, const std::atomic<bool>& stop, uint64_t sleep_ns) {
   std::atomic<uint32_t>& state = memory_->header()->consumer_state;
   state.store(kDozing, std::memory_order_seq_cst);
   PollFor(poll_ns, [&] {
@@ -203,7 +202,7 @@ void RingConsumer::Wait(uint64_t poll_ns, const std::atomic<bool>& stop) {
   if (!Readable() && state.compare_exchange_strong(seen, kSleeping, std::memory_order_seq_cst)) {
     seen = kSleeping;
     if (!Readable() && !stop.load(std::memory_order_seq_cst)) {
-      FutexWait(&state, kSleeping, kWakeUpNs);
+      FutexWait(&state, kSleeping, sleep_ns);
       seen = state.load(std::memory_order_seq_cst);
     }
   }

@@ -87,6 +87,9 @@ class RingProducer {
 
 class RingConsumer {
  public:
+  // A sleeper looks around ten times a second, should a peer forget to wake it.
+  static constexpr uint64_t kWakeUpNs = 100000000;
+
   explicit RingConsumer(std::shared_ptr<RingMemory> memory) : memory_(std::move(memory)) {}
 
   // Takes the oldest record. false: there is none. DATA_LOSS: what the producer wrote is no record;
@@ -95,8 +98,8 @@ class RingConsumer {
   bool Readable() const;
 
   // Returns when there is something to read, or `*stop` is set and Interrupt() called: polls for
-  // `poll_ns`, then sleeps. Returns now and then without reason.
-  void Wait(uint64_t poll_ns, const std::atomic<bool>& stop);
+  // `poll_ns`, then sleeps for `sleep_ns` at most. Returns now and then without reason.
+  void Wait(uint64_t poll_ns, const std::atomic<bool>& stop, uint64_t sleep_ns = kWakeUpNs);
   // Wakes the thread in Wait.
   void Interrupt();
 

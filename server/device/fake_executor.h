@@ -3,6 +3,8 @@
 #ifndef TESSERA_SERVER_DEVICE_FAKE_EXECUTOR_H_
 #define TESSERA_SERVER_DEVICE_FAKE_EXECUTOR_H_
 
+#include <sys/mman.h>
+
 #include <functional>
 #include <map>
 #include <mutex>
@@ -19,9 +21,18 @@ struct FakeExecutorLog {
     uint64_t kernel = 0;
     uint32_t grid[3] = {0, 0, 0};
     std::vector<runtime::LaunchParam> params;
+    uint64_t session = 0;
+    uint32_t stream = 0;
+    int32_t priority = 0;
+    std::vector<uint64_t> waits, signals;
+    std::function<void()> on_enqueued;
   };
   std::mutex mutex;
   std::map<uint64_t, uint64_t> regions;     // id -> size
+  std::map<uint64_t, runtime::DeviceMemorySource> sources;  // of those that are device memory
+  absl::Status map_status;                                  // what MapDeviceMemory answers
+  std::map<uint64_t, std::string> events;                   // id -> handle
+  std::vector<runtime::CopyCommand> copies;
   std::map<uint64_t, std::string> kernels;  // id -> kernel name
   std::vector<SubmittedLaunch> launches;
   std::vector<runtime::ExecutorClient::DoneCallback> held;
@@ -38,6 +49,40 @@ class FakeExecutor : public runtime::ExecutorClient {
     std::lock_guard<std::mutex> lock(log_->mutex);
     log_->regions[region] = size;
     return absl::OkStatus();
+  }
+  absl::StatusOr<runtime::DeviceMemoryInfo> MapDeviceMemory(
+      uint64_t region, const runtime::DeviceMemorySource& source) override {
+    std::lock_guard<std::mutex> lock(log_->mutex);
+    if (!log_->map_status.ok()) return log_->map_status;
+    runtime::DeviceMemoryInfo info;
+    info.size = source.allocate != 0 ? source.allocate : source.size != 0 ? source.size : 1 << 16;
+    if (source.allocate != 0) {
+      info.handle_bytes = (source.allocate + 4095) / 4096 * 4096;
+      info.exported = runtime::UniqueFd(memfd_create("device", MFD_CLOEXEC));
+    }
+    log_->regions[region] = info.size;
+    log_->sources[region] = source;
+    return info;
+  }
+  absl::Status ImportEvent(uint64_t event, const std::string& handle,
+                           const std::string&) override {
+    std::lock_guard<std::mutex> lock(log_->mutex);
+    log_->events[event] = handle;
+    return absl::OkStatus();
+  }
+  void ReleaseEvent(uint64_t event) override {
+    std::lock_guard<std::mutex> lock(log_->mutex);
+    log_->events.erase(event);
+  }
+  absl::StatusOr<worker::DeviceStats> Stats() override {
+    return absl::UnimplementedError("a simulated device");
+  }
+  void Copy(const runtime::CopyCommand& command, DoneCallback done) override {
+    {
+      std::lock_guard<std::mutex> lock(log_->mutex);
+      log_->copies.push_back(command);
+    }
+    done({});
   }
   void UnmapRegion(uint64_t region) override {
     std::lock_guard<std::mutex> lock(log_->mutex);
@@ -60,6 +105,12 @@ class FakeExecutor : public runtime::ExecutorClient {
       launch.kernel = command.kernel;
       for (int i = 0; i < 3; ++i) launch.grid[i] = command.grid[i];
       launch.params.assign(command.params, command.params + command.num_params);
+      launch.session = command.session;
+      launch.stream = command.stream;
+      launch.priority = command.priority;
+      launch.waits.assign(command.waits.begin(), command.waits.end());
+      launch.signals.assign(command.signals.begin(), command.signals.end());
+      launch.on_enqueued = command.on_enqueued;
       log_->launches.push_back(std::move(launch));
       if (log_->hold) {
         log_->held.push_back(std::move(done));
