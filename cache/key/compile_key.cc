@@ -174,19 +174,14 @@ void Settings(const storage::CompileJob& job, std::string* text) {
   }
 }
 
-bool HasFunction(const storage::ConstantValue& value) {
-  if (value.has_tuple()) {
-    return std::any_of(value.tuple().items().begin(), value.tuple().items().end(), HasFunction);
-  }
-  return value.kind_case() == storage::ConstantValue::kFunction;
+void AddFunctions(const storage::ConstantValue& value, std::set<std::string>* functions) {
+  if (value.kind_case() == storage::ConstantValue::kFunction) functions->insert(value.function());
+  for (const storage::ConstantValue& item : value.tuple().items()) AddFunctions(item, functions);
 }
 
-bool HasFunction(const storage::ParameterSpec& spec) {
-  if (spec.has_tuple()) {
-    const auto& items = spec.tuple().items();
-    return std::any_of(items.begin(), items.end(), [](const storage::ParameterSpec& item) { return HasFunction(item); });
-  }
-  return spec.has_constant() && HasFunction(spec.constant());
+void AddFunctions(const storage::ParameterSpec& spec, std::set<std::string>* functions) {
+  for (const storage::ParameterSpec& item : spec.tuple().items()) AddFunctions(item, functions);
+  AddFunctions(spec.constant(), functions);
 }
 
 // Paths below the directory that all files share: moving the whole module changes nothing, moving one file within it
@@ -228,7 +223,13 @@ std::string Files(const google::protobuf::RepeatedPtrField<storage::SourceFile>&
 
 std::string CompileKey::hex() const { return absl::BytesToHexString(hash); }
 
-CompileKey MakeCompileKey(const storage::CompileJob& job, absl::string_view closure,
+std::vector<std::string> FunctionsOf(const storage::CompileJob& job) {
+  std::set<std::string> functions;
+  for (const storage::ParameterSpec& spec : job.parameters()) AddFunctions(spec, &functions);
+  return {functions.begin(), functions.end()};
+}
+
+CompileKey MakeCompileKey(const storage::CompileJob& job, const SourceText& source,
                           absl::string_view compiler_build) {
   CompileKey key;
   std::string* text = &key.canonical;
@@ -248,12 +249,17 @@ CompileKey MakeCompileKey(const storage::CompileJob& job, absl::string_view clos
   }
   const std::map<std::string, std::string> overrides(job.override_stages().begin(), job.override_stages().end());
   for (const auto& [stage, replacement] : overrides) NamedField("override", stage, replacement, text);
-  // A function that is passed as a value is no callee of the kernel: its body is not in the closure.
-  const bool closure_is_complete =
-      !closure.empty() && std::none_of(job.parameters().begin(), job.parameters().end(),
-                                       [](const storage::ParameterSpec& spec) { return HasFunction(spec); });
-  if (!closure_is_complete) AppendField("files", Files(job.files()), text);
-  AppendField("closure", closure, text);
+  bool complete = !source.closure.empty();
+  for (const std::string& function : FunctionsOf(job)) {
+    const auto found = source.functions.find(function);
+    if (found == source.functions.end() || found->second.empty()) {
+      complete = false;
+    } else {
+      NamedField("function", function, found->second, text);
+    }
+  }
+  if (!complete) AppendField("files", Files(job.files()), text);
+  AppendField("closure", source.closure, text);
   key.hash = Blake2b({key.canonical}, kHashBytes);
   return key;
 }

@@ -228,6 +228,25 @@ TEST(CompileKey, HoldsTheWholeTextWhereTheClosureCannot) {
   EXPECT_NE(MakeCompileKey(Job(), "", kBuild).hash, MakeCompileKey(edited, "", kBuild).hash);
 }
 
+TEST(CompileKey, HoldsTheTextOfFunctionsThatArePassedAndNotTheirFile) {
+  storage::CompileJob job = Job();
+  job.mutable_parameters(2)->mutable_constant()->set_function("activation");
+  EXPECT_THAT(FunctionsOf(job), ::testing::ElementsAre("activation"));
+  SourceText source = kClosure, edited_function = kClosure;
+  source.functions["activation"] = "def activation(x):\n  x\n";
+  edited_function.functions["activation"] = "def activation(x):\n  x + 1\n";
+  storage::CompileJob commented = job;
+  commented.mutable_files(0)->set_text("# another comment\n" + job.files(0).text());
+  EXPECT_EQ(MakeCompileKey(job, source, kBuild).hash, MakeCompileKey(commented, source, kBuild).hash);
+  EXPECT_NE(MakeCompileKey(job, source, kBuild).hash, MakeCompileKey(job, edited_function, kBuild).hash);
+  EXPECT_NE(MakeCompileKey(job, source, kBuild).hash, MakeCompileKey(Job(), source, kBuild).hash);
+  // Inside a tuple too.
+  storage::CompileJob tuple = Job();
+  *tuple.mutable_parameters(2)->mutable_constant() =
+      Parsed<storage::ConstantValue>("tuple { items { integer: 1 } items { function: 'activation' } }");
+  EXPECT_NE(MakeCompileKey(tuple, source, kBuild).hash, MakeCompileKey(tuple, edited_function, kBuild).hash);
+}
+
 TEST(CompileKey, IsUnambiguousAcrossNeighbouringFields) {
   storage::CompileJob a = Job(), b = Job();
   a.mutable_parameters(0)->set_name("x\ntype=5:*fp16");
@@ -284,6 +303,24 @@ TEST(Explain, SaysWhatTheKeyHolds) {
     EXPECT_THAT(text, HasSubstr(line));
   }
   EXPECT_THAT(text, Not(HasSubstr("/home/a")));
+}
+
+TEST(ExplainDifference, SaysWhyTwoLaunchesDoNotShareAnEntry) {
+  storage::CompileJob other = Job();
+  other.mutable_options()->set_num_warps(8);
+  other.mutable_parameters(1)->set_divisibility(16);
+  EXPECT_EQ(ExplainDifference(Key(Job()).canonical, Key(other).canonical),
+            "- parameter n: i32\n"
+            "- option num_warps = 4\n"
+            "+ parameter n: i32, divisible by 16\n"
+            "+ option num_warps = 8\n");
+  EXPECT_EQ(ExplainDifference(Key(Job()).canonical, Key(Job()).canonical), "");
+}
+
+TEST(ExplainDifference, ShowsWhereTwoSourcesPart) {
+  const std::string text =
+      ExplainDifference(Key(Job()).canonical, MakeCompileKey(Job(), "def k(x, n, BLOCK):\n  changed\n", kBuild).canonical);
+  EXPECT_THAT(text, HasSubstr("the closure differs first in line 2:\n  -   body\n  +   changed\n"));
 }
 
 TEST(Explain, SaysSoWhenTheTextIsNoKey) {

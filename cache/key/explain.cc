@@ -1,4 +1,5 @@
 // The key in lines for people. It reads the canonical text, never the job: what it prints is what the key holds.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -8,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "cache/key/blake2b.h"
 #include "cache/key/canonical_text.h"
 #include "cache/key/compile_key.h"
@@ -16,6 +18,8 @@ namespace tessera::cache {
 namespace {
 
 using Fields = std::vector<CanonicalField>;
+
+constexpr size_t kShownColumns = 200;
 
 Fields Parsed(absl::string_view text) {
   Fields fields;
@@ -91,6 +95,17 @@ std::string LongText(absl::string_view text) {
   return absl::StrCat(text.size(), " bytes, blake2b ", absl::BytesToHexString(Blake2b({text}, 16)));
 }
 
+// The first line in which two texts differ.
+std::string FirstDifference(absl::string_view name, absl::string_view one, absl::string_view other) {
+  const std::vector<absl::string_view> ours = absl::StrSplit(one, '\n'), theirs = absl::StrSplit(other, '\n');
+  size_t line = 0;
+  while (line < ours.size() && line < theirs.size() && ours[line] == theirs[line]) ++line;
+  const auto at = [line](const std::vector<absl::string_view>& lines) {
+    return line < lines.size() ? lines[line].substr(0, kShownColumns) : absl::string_view("(ends here)");
+  };
+  return absl::StrCat("the ", name, " differs first in line ", line + 1, ":\n  - ", at(ours), "\n  + ", at(theirs), "\n");
+}
+
 }  // namespace
 
 std::string Explain(absl::string_view canonical) {
@@ -105,8 +120,8 @@ std::string Explain(absl::string_view canonical) {
       absl::StrAppend(&lines, "parameter ", ParameterText(field.value), "\n");
     } else if (field.name == "option" || field.name == "setting") {
       absl::StrAppend(&lines, field.name, " ", Value(pair, "name"), " = ", Value(pair, "value"), "\n");
-    } else if (field.name == "override") {
-      absl::StrAppend(&lines, "override ", Value(pair, "name"), " = ", LongText(Value(pair, "value")), "\n");
+    } else if (field.name == "override" || field.name == "function") {
+      absl::StrAppend(&lines, field.name, " ", Value(pair, "name"), " = ", LongText(Value(pair, "value")), "\n");
     } else if (field.name == "closure" || field.name == "files") {
       absl::StrAppend(&lines, field.name, " = ", LongText(field.value), "\n");
     } else {
@@ -114,6 +129,29 @@ std::string Explain(absl::string_view canonical) {
     }
   }
   return lines;
+}
+
+std::string ExplainDifference(absl::string_view one, absl::string_view other) {
+  if (one == other) return "";
+  const auto lines_of = [](absl::string_view canonical) -> std::vector<std::string> {
+    return absl::StrSplit(Explain(canonical), '\n', absl::SkipEmpty());
+  };
+  const std::vector<std::string> ours = lines_of(one), theirs = lines_of(other);
+  const auto append_missing = [](const std::vector<std::string>& from, const std::vector<std::string>& in,
+                                 const char* mark, std::string* text) {
+    for (const std::string& line : from) {
+      if (std::find(in.begin(), in.end(), line) == in.end()) absl::StrAppend(text, mark, line, "\n");
+    }
+  };
+  std::string text;
+  append_missing(ours, theirs, "- ", &text);
+  append_missing(theirs, ours, "+ ", &text);
+  const Fields our_fields = Parsed(one), their_fields = Parsed(other);
+  for (const char* name : {"closure", "files"}) {
+    const absl::string_view here = Value(our_fields, name), there = Value(their_fields, name);
+    if (here != there) absl::StrAppend(&text, FirstDifference(name, here, there));
+  }
+  return text;
 }
 
 }  // namespace tessera::cache

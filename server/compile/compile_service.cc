@@ -35,6 +35,12 @@ bool WouldRepeat(const absl::Status& status) {
   }
 }
 
+// A longer deadline or more memory might end otherwise.
+bool MayBeTheLimits(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) || absl::IsResourceExhausted(status) ||
+         ReasonOf(status) == "COMPILER_DIED";
+}
+
 }  // namespace
 
 const char* OutcomeName(CompileOutcome outcome) {
@@ -66,24 +72,37 @@ absl::Status ValidateArtifact(const storage::Artifact& artifact, const storage::
 
 CompileService::CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool,
                                Timer* timer, Metrics* metrics, std::string compiler_build,
-                               absl::Duration remember_failures)
+                               absl::Duration remember_failures, std::string limits)
     : store_(store),
       backend_(backend),
       pool_(pool),
       metrics_(metrics),
       compiler_build_(std::move(compiler_build)),
       remember_failures_(remember_failures),
+      limits_(std::move(limits)),
       flights_(timer, "compiling") {}
 
-void CompileService::GetOrCompile(const storage::CompileJob& job, absl::string_view closure,
+void CompileService::GetOrCompile(const storage::CompileJob& job, const cache::SourceText& source,
                                   absl::Duration timeout, Callback done) {
-  cache::CompileKey key = cache::MakeCompileKey(job, closure, compiler_build_);
+  cache::CompileKey key = cache::MakeCompileKey(job, source, compiler_build_);
   if (absl::Status remembered = RememberedFailure(key.hash); !remembered.ok()) {
     metrics_->compile_failed->Increment();
     done(remembered);
     return;
   }
-  bool lead = flights_.Join(key.hash, timeout,
+  if (Join(key.hash, timeout, std::move(done))) pool_->Run([this, key, job] { Lead(key, job, 0); });
+}
+
+void CompileService::CompileAnew(const storage::CompileJob& job, absl::string_view closure,
+                                 absl::Duration timeout, Callback done) {
+  cache::CompileKey key = cache::MakeCompileKey(job, closure, compiler_build_);
+  if (Join(key.hash, timeout, std::move(done)))
+    pool_->Run([this, key, job] { Compile(key, job, 0); });
+}
+
+// True: the caller leads.
+bool CompileService::Join(const std::string& hash, absl::Duration timeout, Callback done) {
+  return flights_.Join(hash, timeout,
                             [this, done](const absl::StatusOr<CompiledArtifact>& result, bool led) {
                               if (!result.ok()) {
                                 done(result.status());
@@ -96,7 +115,6 @@ void CompileService::GetOrCompile(const storage::CompileJob& job, absl::string_v
                               }
                               done(std::move(mine));
                             });
-  if (lead) pool_->Run([this, key, job] { Lead(key, job, 0); });
 }
 
 void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJob& job,
@@ -119,6 +137,11 @@ void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJo
     spdlog::warn("reading artifact {} of kernel {}: {}", key.hex(), job.kernel(),
                  found.status().ToString());
   }
+  if (absl::Status failure = StoredFailure(key); !failure.ok()) {
+    metrics_->compile_failed->Increment();
+    flights_.Finish(key.hash, failure);
+    return;
+  }
   Compile(key, job, attempt);
 }
 
@@ -139,7 +162,7 @@ void CompileService::Compile(const cache::CompileKey& key, const storage::Compil
       // Once more: the worker may have been killed from outside. A second death is the kernel's.
       pool_->Run([this, key, job] { Compile(key, job, 1); });
     } else {
-      Fail(key, response.status());
+      pool_->Run([this, key, job, status = response.status()] { Fail(key, job, status); });
     }
   });
 }
@@ -147,7 +170,7 @@ void CompileService::Compile(const cache::CompileKey& key, const storage::Compil
 void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJob& job,
                           worker::WorkerResponse response, double seconds) {
   if (absl::Status valid = ValidateArtifact(response.artifact(), job); !valid.ok()) {
-    Fail(key, absl::InternalError(absl::StrCat("compiling ", job.kernel(), ": ", valid.message())));
+    Fail(key, job, absl::InternalError(absl::StrCat("compiling ", job.kernel(), ": ", valid.message())));
     return;
   }
   compiles_.fetch_add(1, std::memory_order_relaxed);
@@ -174,17 +197,34 @@ void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJo
   flights_.Finish(key.hash, compiled);
 }
 
-void CompileService::Fail(const cache::CompileKey& key, const absl::Status& status) {
+void CompileService::Fail(const cache::CompileKey& key, const storage::CompileJob& job,
+                          const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status))
     metrics_->compile_timeout->Increment();
   else
     metrics_->compile_failed->Increment();
-  if (WouldRepeat(status)) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (failures_.size() >= kMaxFailures) failures_.clear();
-    failures_[key.hash] = {status, Clock::now() + absl::ToChronoMilliseconds(remember_failures_)};
+  if (WouldRepeat(status) && remember_failures_ > absl::ZeroDuration()) {
+    Remember(key.hash, status, remember_failures_);
+    absl::Time now = absl::Now();
+    storage::FailureRecord record;
+    record.set_kernel(job.kernel());
+    record.set_code(static_cast<int>(status.code()));
+    record.set_message(std::string(status.message()));
+    record.set_detail(SerializedDetailOf(status));
+    if (MayBeTheLimits(status)) record.set_limits(limits_);
+    record.set_created_unix_seconds(absl::ToUnixSeconds(now));
+    record.set_expires_unix_seconds(absl::ToUnixSeconds(now + remember_failures_));
+    if (absl::Status put = store_->PutFailure(key, record); !put.ok())
+      spdlog::warn("storing the failure of kernel {}: {}", job.kernel(), put.ToString());
   }
   flights_.Finish(key.hash, status);
+}
+
+void CompileService::Remember(const std::string& hash, const absl::Status& status,
+                              absl::Duration how_long) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (failures_.size() >= kMaxFailures) failures_.clear();
+  failures_[hash] = {status, Clock::now() + absl::ToChronoMilliseconds(how_long)};
 }
 
 absl::Status CompileService::RememberedFailure(const std::string& hash) {
@@ -194,6 +234,22 @@ absl::Status CompileService::RememberedFailure(const std::string& hash) {
   if (found->second.until > Clock::now()) return found->second.status;
   failures_.erase(found);
   return absl::OkStatus();
+}
+
+absl::Status CompileService::StoredFailure(const cache::CompileKey& key) {
+  // Who sets it to nothing wants every compile tried.
+  if (remember_failures_ <= absl::ZeroDuration()) return absl::OkStatus();
+  int64_t now = absl::ToUnixSeconds(absl::Now());
+  absl::StatusOr<cache::Lookup<storage::FailureRecord>> found = store_->FindFailure(key, now);
+  if (!found.ok() || !found->found()) return absl::OkStatus();
+  const storage::FailureRecord& record = found->record;
+  if (!record.limits().empty() && record.limits() != limits_) return absl::OkStatus();
+  absl::Status status =
+      StatusWithDetail(static_cast<absl::StatusCode>(record.code()), record.message(),
+                       record.detail());
+  if (status.ok()) return status;  // a record that means nothing is no failure
+  Remember(key.hash, status, absl::Seconds(record.expires_unix_seconds() - now));
+  return status;
 }
 
 void CompileService::CompileUncached(const storage::CompileJob& job, Callback done) {

@@ -41,13 +41,25 @@ class CompileService {
  public:
   using Callback = std::function<void(absl::StatusOr<CompiledArtifact>)>;
 
-  // All must outlive this object, and `backend` must have answered everything before it goes.
+  // `limits` says in words which ones compiles run under: a failure that may be theirs does not
+  // outlive a change of them. All must outlive this object, and `backend` must have answered everything before it goes.
   CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
-                 Metrics* metrics, std::string compiler_build, absl::Duration remember_failures);
+                 Metrics* metrics, std::string compiler_build, absl::Duration remember_failures,
+                 std::string limits = "");
 
-  // `closure` is KernelDescription.closure. `timeout` bounds this caller's wait, not the compile.
-  void GetOrCompile(const storage::CompileJob& job, absl::string_view closure,
+  // `timeout` bounds this caller's wait, not the compile.
+  void GetOrCompile(const storage::CompileJob& job, const cache::SourceText& source,
                     absl::Duration timeout, Callback done);
+
+  // As GetOrCompile, but compiles also where the cache has the artifact, and replaces it.
+  void CompileAnew(const storage::CompileJob& job, absl::string_view closure,
+                   absl::Duration timeout, Callback done);
+
+  cache::CompileKey KeyOf(const storage::CompileJob& job, absl::string_view closure) const {
+    return cache::MakeCompileKey(job, closure, compiler_build_);
+  }
+  // Whether a compile of it would be a look-up. Blocks on the store.
+  bool IsStored(const storage::CompileJob& job, absl::string_view closure) const;
 
   // Compiles without the cache, for stage texts (`job.emit`).
   void CompileUncached(const storage::CompileJob& job, Callback done);
@@ -61,12 +73,17 @@ class CompileService {
     std::chrono::steady_clock::time_point until;
   };
 
+  bool Join(const std::string& hash, absl::Duration timeout, Callback done);
   void Lead(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
   void Compile(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
   void Keep(const cache::CompileKey& key, const storage::CompileJob& job,
             worker::WorkerResponse response, double seconds);
-  void Fail(const cache::CompileKey& key, const absl::Status& status);
+  void Fail(const cache::CompileKey& key, const storage::CompileJob& job,
+            const absl::Status& status);
+  // Of this process, and of those before it (which reads the store).
   absl::Status RememberedFailure(const std::string& hash);
+  absl::Status StoredFailure(const cache::CompileKey& key);
+  void Remember(const std::string& hash, const absl::Status& status, absl::Duration how_long);
 
   cache::CacheStore* const store_;
   CompileBackend* const backend_;
@@ -74,6 +91,7 @@ class CompileService {
   Metrics* const metrics_;
   const std::string compiler_build_;
   const absl::Duration remember_failures_;
+  const std::string limits_;
   SingleFlight<CompiledArtifact> flights_;
   std::atomic<uint64_t> compiles_{0};
   std::mutex mutex_;

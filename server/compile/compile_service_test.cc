@@ -94,6 +94,39 @@ TEST_F(CompileServiceTest, RemembersFailuresThatWouldRepeat) {
   EXPECT_EQ(backend_.jobs().size(), 1u);
 }
 
+TEST_F(CompileServiceTest, RemembersFailuresOverARestartWithTheirDetail) {
+  backend_.failures = {Error(absl::StatusCode::kInvalidArgument, "SOURCE_DOES_NOT_COMPILE", "no")};
+  EXPECT_FALSE(Ask(Make().get()).get().ok());
+  absl::Status again = Ask(Make().get()).get().status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DetailOf(again)->reason(), "SOURCE_DOES_NOT_COMPILE");
+  EXPECT_EQ(backend_.jobs().size(), 1u);
+}
+
+TEST_F(CompileServiceTest, TriesAgainUnderOtherLimitsWhatMayHaveFailedByThem) {
+  auto with = [&](const std::string& limits) {
+    return std::make_unique<CompileService>(store_.get(), &backend_, &pool_, &timer_, &metrics_,
+                                            "build-1", absl::Hours(1), limits);
+  };
+  backend_.failures = {absl::DeadlineExceededError("too slow")};
+  EXPECT_EQ(Ask(with("1s").get()).get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Ask(with("1s").get()).get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(backend_.jobs().size(), 1u);
+  EXPECT_TRUE(Ask(with("2s").get()).get().ok());
+}
+
+TEST_F(CompileServiceTest, WakesAllWaitersOfAFailedCompileWithTheSameError) {
+  auto service = Make();
+  backend_.hold = true;
+  backend_.failures = {absl::InvalidArgumentError("unknown function")};
+  std::vector<std::future<absl::StatusOr<CompiledArtifact>>> waiters;
+  for (int i = 0; i < 20; ++i) waiters.push_back(Ask(service.get()));
+  pool_.Drain();
+  backend_.Release();
+  for (auto& waiter : waiters) EXPECT_EQ(waiter.get().status().message(), "unknown function");
+  EXPECT_EQ(backend_.jobs().size(), 1u);
+}
+
 TEST_F(CompileServiceTest, ForgetsFailuresAfterAWhileAndNeverKeepsPassingOnes) {
   auto service = Make(absl::ZeroDuration());
   backend_.failures = {absl::InvalidArgumentError("unknown function")};

@@ -42,6 +42,21 @@ bool OutgrowsTarget(const absl::Status& status) {
 
 void AppendModuleAndKernel(const std::string& module, const std::string& kernel, std::string* key) {
   key->assign(module);
+// For metrics: the machine-readable reason, else the code's name.
+std::string ReasonOf(const absl::Status& status) {
+  std::optional<api::ErrorDetail> detail = DetailOf(status);
+  return detail ? detail->reason() : absl::StatusCodeToString(status.code());
+}
+
+// What the compile key holds of the source.
+cache::SourceText SourceOf(const KernelModel& kernel, const storage::CompileJob& job) {
+  cache::SourceText source(kernel.description().closure());
+  for (const std::string& name : cache::FunctionsOf(job))
+    if (const storage::KernelDescription* function = kernel.module().FindKernel(name))
+      source.functions[name] = function->closure();
+  return source;
+}
+
   *key += '/';
   *key += kernel;
 }
@@ -427,9 +442,10 @@ void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device
     flights_.Finish(flight, loaded);
     return;
   }
-  compiler_->GetOrCompile(
-      job, kernel->description().closure(), absl::InfiniteDuration(),
-      [this, flight, kernel, device, key](absl::StatusOr<CompiledArtifact> compiled) {
+  auto compile = anew ? &CompileService::CompileAnew : &CompileService::GetOrCompile;
+  (compiler_->*compile)(
+      job, SourceOf(*kernel, job), absl::InfiniteDuration(),
+      [this, flight, kernel, device, key, recipe](absl::StatusOr<CompiledArtifact> compiled) {
         if (!compiled.ok()) {
           flights_.Finish(flight, compiled.status());
           return;

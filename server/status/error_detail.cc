@@ -47,4 +47,17 @@ std::optional<api::ErrorDetail> DetailOf(const absl::Status& status) {
   return detail;
 }
 
+std::string SerializedDetailOf(const absl::Status& status) {
+  absl::optional<absl::Cord> payload = status.GetPayload(kTypeUrl);
+  return payload ? std::string(*payload) : "";
+}
+
+absl::Status StatusWithDetail(absl::StatusCode code, absl::string_view message,
+                              absl::string_view serialized_detail) {
+  absl::Status status(code, message);
+  if (!status.ok() && !serialized_detail.empty())
+    status.SetPayload(kTypeUrl, absl::Cord(serialized_detail));
+  return status;
+}
+
 }  // namespace tessera::server

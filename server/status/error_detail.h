@@ -28,6 +28,11 @@ absl::Status SourceError(
 
 std::optional<api::ErrorDetail> DetailOf(const absl::Status& status);
 
+// For keeping a status: its detail as bytes ("" if it has none), and the status made of them again.
+std::string SerializedDetailOf(const absl::Status& status);
+absl::Status StatusWithDetail(absl::StatusCode code, absl::string_view message,
+                              absl::string_view serialized_detail);
+
 }  // namespace tessera::server
 
 #endif  // TESSERA_SERVER_STATUS_ERROR_DETAIL_H_
