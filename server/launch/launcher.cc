@@ -40,14 +40,6 @@ bool OutgrowsTarget(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
 }
 
-void AppendModuleAndKernel(const std::string& module, const std::string& kernel, std::string* key) {
-  key->assign(module);
-// For metrics: the machine-readable reason, else the code's name.
-std::string ReasonOf(const absl::Status& status) {
-  std::optional<api::ErrorDetail> detail = DetailOf(status);
-  return detail ? detail->reason() : absl::StatusCodeToString(status.code());
-}
-
 // What the compile key holds of the source.
 cache::SourceText SourceOf(const KernelModel& kernel, const storage::CompileJob& job) {
   cache::SourceText source(kernel.description().closure());
@@ -57,6 +49,8 @@ cache::SourceText SourceOf(const KernelModel& kernel, const storage::CompileJob&
   return source;
 }
 
+void AppendModuleAndKernel(const std::string& module, const std::string& kernel, std::string* key) {
+  key->assign(module);
   *key += '/';
   *key += kernel;
 }
@@ -442,10 +436,9 @@ void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device
     flights_.Finish(flight, loaded);
     return;
   }
-  auto compile = anew ? &CompileService::CompileAnew : &CompileService::GetOrCompile;
-  (compiler_->*compile)(
+  compiler_->GetOrCompile(
       job, SourceOf(*kernel, job), absl::InfiniteDuration(),
-      [this, flight, kernel, device, key, recipe](absl::StatusOr<CompiledArtifact> compiled) {
+      [this, flight, kernel, device, key](absl::StatusOr<CompiledArtifact> compiled) {
         if (!compiled.ok()) {
           flights_.Finish(flight, compiled.status());
           return;
