@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the `// RUN:` lines of a textual IR file; %s is the file. tessera-opt and FileCheck are on the PATH.
-# usage: filecheck_test.sh FILE.mlir TESSERA_OPT [DATA...]
+# Runs the `// RUN:` lines of a textual IR file; %s is the file. The tool and FileCheck are on the PATH.
+# usage: filecheck_test.sh FILE.mlir TOOL [DATA...]
 set -euo pipefail
 file=$1
 tools=$(mktemp -d); trap 'rm -rf "$tools"' EXIT
-ln -s "$PWD/$2" "$tools/tessera-opt"
+ln -s "$PWD/$2" "$tools/${2##*/}"
 export PATH="$tools:/usr/lib/llvm-19/bin:$PATH"  # FileCheck and not
 ran=0
 while IFS= read -r line; do
