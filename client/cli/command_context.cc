@@ -38,13 +38,16 @@ absl::StatusOr<std::pair<std::string, std::string>> SplitKernel(absl::string_vie
   return std::make_pair(std::string(text.substr(0, colon)), std::string(text.substr(colon + 1)));
 }
 
-void PrintJson(const google::protobuf::Message& message) {
+std::string JsonOf(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.always_print_primitive_fields = true;
   options.preserve_proto_field_names = true;
   std::string text;
-  if (google::protobuf::util::MessageToJsonString(message, &text, options).ok()) std::cout << text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) text.clear();
+  return text;
 }
+
+void PrintJson(const google::protobuf::Message& message) { std::cout << JsonOf(message); }
 
 }  // namespace tessera::cli

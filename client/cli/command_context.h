@@ -33,6 +33,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 // "FILE.py:KERNEL" in its two parts.
 absl::StatusOr<std::pair<std::string, std::string>> SplitKernel(absl::string_view text);
 
+std::string JsonOf(const google::protobuf::Message& message);
 // Prints a message as JSON, for --json.
 void PrintJson(const google::protobuf::Message& message);
 

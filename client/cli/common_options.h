@@ -7,6 +7,7 @@
 #include <string>
 
 #include "client/cli/command_context.h"
+#include "client/cli/environment.h"
 #include "client/cli/launch_arguments.h"
 
 namespace tessera::cli {
@@ -35,8 +36,7 @@ inline void AddKernelOptions(CLI::App& command, LaunchWords& words) {
 // The device to name in requests: what the user said, else "interpreter" under TRITON_INTERPRET=1, else the daemon's default.
 inline std::string DeviceOrDefault(const std::string& device) {
   if (!device.empty()) return device;
-  const char* interpret = std::getenv("TRITON_INTERPRET");
-  return interpret && std::string(interpret) == "1" ? "interpreter" : "";
+  return EnvironmentFlag("TRITON_INTERPRET") ? "interpreter" : "";
 }
 
 inline void AddLaunchOptions(CLI::App& command, LaunchWords& words) {

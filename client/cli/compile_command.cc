@@ -2,12 +2,15 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/common_options.h"
+#include "client/cli/kernel_dump.h"
 #include "client/cli/literal.h"
 #include "compiler/driver/driver.h"
 #include "compiler/driver/signature/signature.h"
@@ -43,11 +46,15 @@ absl::StatusOr<storage::CompileJob> MakeJob(const CompileWords& words, std::stri
   RETURN_IF_ERROR(SetOptions(words.kernel, options.mutable_options()));
   RETURN_IF_ERROR(SetConfig(words.kernel.config, &options));
   job.mutable_options()->ParseFromString(options.options().SerializeAsString());
+  // Variables of the environment travel as options; the compiler knows them as settings.
+  for (const auto& [name, value] : options.options().extra())
+    if (absl::StartsWith(name, "TRITON_")) {
+      (*job.mutable_settings())[name] = value;
+      job.mutable_options()->mutable_extra()->erase(name);
+    }
   job.set_target(words.target.empty() ? DeviceOrDefault("") : words.target);
   if (job.target().empty()) job.set_target("cpu");
   if (job.target() == "cpu") job.set_cpu_features(compiler::HostCpuFeatures());
-  for (const char* name : {"TRITON_F32_DEFAULT"})
-    if (const char* value = std::getenv(name)) (*job.mutable_settings())[name] = value;
   ASSIGN_OR_RETURN(auto specs, compiler::ParseSignature(words.signature));
   ASSIGN_OR_RETURN(auto constants, ParseConstexprs(words.kernel.constexprs));
   std::map<std::string, storage::ParameterSpec> by_name;
@@ -102,8 +109,9 @@ absl::StatusOr<storage::CompileJob> MakeJob(const CompileWords& words, std::stri
   return job;
 }
 
-// The stages that --emit names; "object" and "metadata" are part of every artifact.
-constexpr const char* kStages[] = {"ast", "tile", "layout", "llvm", "ptx", "sass", "asm", "object", "metadata"};
+// The stages that --emit takes: those of all targets, "object" and "metadata" of every artifact.
+const std::vector<std::string> kStages = {"ast",  "tile", "tile_cpu", "plan", "loops", "layout", "llvm_dialect", "llvm",
+                                          "ptx",  "sass", "asm",      "object", "metadata"};
 
 absl::Status WriteOut(const std::string& path, const std::string& bytes) {
   if (path.empty() || path == "-") {
@@ -116,45 +124,82 @@ absl::Status WriteOut(const std::string& path, const std::string& bytes) {
   return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
 }
 
-absl::Status RunCompile(const CompileWords& words, const CommandContext& context) {
-  bool known = false;
-  std::string all;
-  for (const char* stage : kStages) {
-    known |= words.emit == stage;
-    absl::StrAppend(&all, " ", stage);
-  }
-  if (!known) return absl::InvalidArgumentError(absl::StrCat("--emit ", words.emit, ": known stages are", all));
-  std::string path;
-  ASSIGN_OR_RETURN(storage::CompileJob job, MakeJob(words, &path));
-  if (words.emit != "object" && words.emit != "metadata") job.add_emit(words.emit);
-  if (!words.dump_dir.empty())
-    for (const char* stage : {"ast", "tile", "layout", "llvm", "ptx", "asm"}) job.add_emit(stage);
-  if (!words.override_dir.empty())
-    for (const char* stage : kStages)
-      if (auto text = ReadFile(absl::StrCat(words.override_dir, "/", job.kernel(), ".", stage)); text.ok())
-        (*job.mutable_override_stages())[stage] = *text;
+// A stage of the artifact as bytes; nullopt: the target has no such stage.
+std::optional<std::string> StageOf(const storage::Artifact& artifact, const std::string& stage, bool json) {
+  if (stage == "object") return artifact.code();
+  if (stage == "metadata") return json ? JsonOf(artifact.metadata()) : artifact.metadata().DebugString();
+  auto text = artifact.stages().find(stage);
+  return text == artifact.stages().end() ? std::nullopt : std::optional<std::string>(text->second);
+}
+
+std::vector<std::string> TextStages() {
+  std::vector<std::string> stages;
+  for (const std::string& stage : kStages)
+    if (stage != "object" && stage != "metadata") stages.push_back(stage);
+  return stages;
+}
+
+absl::StatusOr<storage::Artifact> CompileJob(const storage::CompileJob& job) {
   compiler::Compiler compiler;
   std::vector<storage::Diagnostic> diagnostics;
   absl::StatusOr<storage::Artifact> artifact = compiler.Compile(job, &diagnostics);
-  for (const storage::Diagnostic& diagnostic : diagnostics)
-    if (artifact.ok() || diagnostic.severity() != "error")
-      std::cerr << absl::StrCat(diagnostic.file(), ":", diagnostic.line(), ":", diagnostic.column(), ": ", diagnostic.severity(), ": ", diagnostic.message(), "\n");
-  if (!artifact.ok()) return artifact.status();
-  if (!words.dump_dir.empty()) {
-    for (const auto& [stage, text] : artifact->stages())
-      RETURN_IF_ERROR(WriteOut(absl::StrCat(words.dump_dir, "/", job.kernel(), ".", stage), text));
-    RETURN_IF_ERROR(WriteOut(absl::StrCat(words.dump_dir, "/", job.kernel(), ".object"), artifact->code()));
+  if (!artifact.ok()) {
+    for (const storage::Diagnostic& diagnostic : diagnostics)
+      if (diagnostic.severity() != "error")
+        std::cerr << absl::StrCat(diagnostic.file(), ":", diagnostic.line(), ":", diagnostic.column(), ": ", diagnostic.severity(), ": ", diagnostic.message(), "\n");
+    return artifact.status();
   }
-  if (words.emit == "object") return WriteOut(words.out, artifact->code());
-  if (words.emit == "metadata") {
-    if (context.json) PrintJson(artifact->metadata());
-    else RETURN_IF_ERROR(WriteOut(words.out, artifact->metadata().DebugString()));
-    return absl::OkStatus();
+  for (const std::string& note : artifact->metadata().notes()) std::cerr << note << "\n";
+  return artifact;
+}
+
+// The stages of DIR that somebody has edited: files that differ from what the compiler makes by itself. So a whole
+// --dump-dir can serve as --override-dir after one file of it was changed.
+absl::Status ReadOverrides(const std::string& folder, storage::CompileJob* job) {
+  std::map<std::string, std::string> given;
+  for (const std::string& stage : TextStages())
+    if (auto text = ReadFile(absl::StrCat(folder, "/", job->kernel(), ".", stage)); text.ok()) given[stage] = *text;
+  if (given.empty()) return absl::NotFoundError(absl::StrCat("--override-dir ", folder, " holds no stage of ", job->kernel(), " (", job->kernel(), ".tile, ", job->kernel(), ".llvm, ...)"));
+  storage::CompileJob plain = *job;
+  plain.clear_emit();
+  for (const auto& [stage, text] : given) plain.add_emit(stage);
+  compiler::Compiler compiler;
+  std::vector<storage::Diagnostic> diagnostics;
+  ASSIGN_OR_RETURN(storage::Artifact made, compiler.Compile(plain, &diagnostics));
+  for (const auto& [stage, text] : given) {
+    std::optional<std::string> own = StageOf(made, stage, false);
+    if (!own || *own != text) (*job->mutable_override_stages())[stage] = text;
   }
-  auto text = artifact->stages().find(words.emit);
-  if (text == artifact->stages().end())
-    return absl::UnimplementedError(absl::StrCat("target ", job.target(), " has no stage '", words.emit, "'"));
-  return WriteOut(words.out, text->second);
+  return absl::OkStatus();
+}
+
+absl::Status RunCompile(const CompileWords& words, const CommandContext& context) {
+  std::string path;
+  ASSIGN_OR_RETURN(storage::CompileJob job, MakeJob(words, &path));
+  std::optional<std::string> dump = words.dump_dir.empty() ? std::nullopt : std::make_optional(words.dump_dir);
+  const bool dump_by_environment = !dump && KernelDumpWanted();
+  if (dump || dump_by_environment) {
+    for (const std::string& stage : TextStages()) job.add_emit(stage);
+  } else if (words.emit != "object" && words.emit != "metadata") {
+    job.add_emit(words.emit);
+  }
+  if (!words.override_dir.empty()) RETURN_IF_ERROR(ReadOverrides(words.override_dir, &job));
+  ASSIGN_OR_RETURN(storage::Artifact artifact, CompileJob(job));
+  if (dump || dump_by_environment) {
+    std::map<std::string, std::string> stages;
+    for (const std::string& stage : kStages)
+      if (auto text = StageOf(artifact, stage, false)) stages[stage] = *text;
+    RETURN_IF_ERROR(dump ? WriteStages(*dump, job.kernel(), stages) : DumpStages(job.kernel(), stages));
+  }
+  std::optional<std::string> text = StageOf(artifact, words.emit, context.json);
+  if (text) return WriteOut(words.out, *text);
+  for (const std::string& stage : TextStages()) job.add_emit(stage);
+  std::vector<storage::Diagnostic> told;
+  ASSIGN_OR_RETURN(artifact, compiler::Compiler().Compile(job, &told));
+  std::string all;
+  for (const std::string& stage : kStages)
+    if (StageOf(artifact, stage, false)) absl::StrAppend(&all, all.empty() ? "" : ", ", stage);
+  return absl::UnimplementedError(absl::StrCat("target ", job.target(), " has no stage '", words.emit, "'; it has: ", all));
 }
 
 }  // namespace
@@ -165,10 +210,10 @@ void AddCompileCommand(CLI::App& app, CommandContext& context, Action* action) {
   AddKernelOptions(*command, words->kernel);
   command->add_option("--target", words->target, "interpreter, cpu, sm_90a, ... (default: cpu)");
   command->add_option("--signature", words->signature, "x=*fp16:16,n=i32:16,m=i32,one=1,bias=None");
-  command->add_option("--emit", words->emit, "ast, tile, layout, llvm, ptx, sass, asm, object, metadata");
+  command->add_option("--emit", words->emit, absl::StrCat(absl::StrJoin(kStages, ", "), ": what of it a target has"))->check(CLI::IsMember(kStages));
   command->add_option("-o", words->out, "output file (default: standard output)");
-  command->add_option("--dump-dir", words->dump_dir, "keep every stage here");
-  command->add_option("--override-dir", words->override_dir, "take edited stages from here");
+  command->add_option("--dump-dir", words->dump_dir, "keep every stage here, as KERNEL.STAGE");
+  command->add_option("--override-dir", words->override_dir, "take the stages here that were edited");
   AddConnectionOptions(*command, context);
   command->callback([words, &context, action] { *action = [words, &context] { return RunCompile(*words, context); }; });
 }

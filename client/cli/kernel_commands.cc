@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/common_options.h"
+#include "client/cli/kernel_dump.h"
 #include "client/cli/replay.h"
 
 namespace tessera::cli {
@@ -26,12 +27,52 @@ double Quantile(std::vector<double> sorted, double q) {
   return sorted[std::min<size_t>(sorted.size() - 1, static_cast<size_t>(q * sorted.size()))];
 }
 
+std::string ValueText(const v1::Constant& value) {
+  switch (value.kind_case()) {
+    case v1::Constant::kInteger: return absl::StrCat(value.integer());
+    case v1::Constant::kUnsignedInteger: return absl::StrCat(value.unsigned_integer());
+    case v1::Constant::kBoolean: return value.boolean() ? "True" : "False";
+    case v1::Constant::kReal: return absl::StrCat(value.real());
+    case v1::Constant::kText: return value.text();
+    case v1::Constant::kDtype: return value.dtype();
+    case v1::Constant::kNone: return "None";
+    default: return value.ShortDebugString();
+  }
+}
+
+// As Triton prints a triton.Config.
+std::string ConfigText(const v1::Config& config) {
+  std::string text;
+  for (const v1::NamedConstant& value : config.values()) absl::StrAppend(&text, value.name(), ": ", ValueText(value.value()), ", ");
+  const v1::Options& options = config.options();
+  return absl::StrCat(text, "num_warps: ", options.num_warps() == 0 ? 4 : options.num_warps(), ", num_ctas: ", options.num_ctas() == 0 ? 1 : options.num_ctas(),
+                      ", num_stages: ", options.num_stages() == 0 ? 3 : options.num_stages(), ", maxnreg: ", options.maxnreg() == 0 ? "None" : absl::StrCat(options.maxnreg()));
+}
+
+// TRITON_PRINT_AUTOTUNING=1, in Triton's words. `key` may be empty. On standard error when that is JSON's place.
+void PrintAutotuning(const std::string& kernel, const std::string& key, const std::string& how, const v1::Config& config, bool json) {
+  (json ? std::cerr : std::cout) << "Triton autotuning for function " << kernel << ",\n" << (key.empty() ? "" : absl::StrCat("with key as (", key, "),\n")) << how
+                                 << ",\nbest config selected: " << ConfigText(config) << ";\n";
+}
+
 absl::Status RunLaunch(const LaunchWords& words, int repeat, CommandContext& context) {
   ASSIGN_OR_RETURN(Client * client, context.Connect());
   ASSIGN_OR_RETURN(auto launch, PreparedLaunch::Make(*client, words));
+  v1::LaunchRequest once = launch->request();
+  once.set_compile_anew(EnvironmentFlag("TRITON_ALWAYS_COMPILE"));
+  if (KernelDumpWanted())
+    for (const char* stage : {"ast", "tile", "tile_cpu", "plan", "loops", "layout", "llvm", "ptx", "asm"}) once.add_emit(stage);
   absl::Time begin = absl::Now();
-  ASSIGN_OR_RETURN(v1::LaunchResponse first, client->Launch(launch->request()));
+  absl::StatusOr<v1::LaunchResponse> launched = client->Launch(once);
   double wall = absl::ToDoubleSeconds(absl::Now() - begin);
+  if (once.program_order_seed() != 0) std::cerr << "program order: random:" << once.program_order_seed() << "\n";
+  if (!launched.ok()) return launched.status();
+  v1::LaunchResponse first = *std::move(launched);
+  if (KernelDumpWanted())
+    RETURN_IF_ERROR(DumpStages(once.kernel(), {first.stages().begin(), first.stages().end()}));
+  first.clear_stages();
+  if (first.config() > 0 && first.config() <= launch->kernel().configs_size() && EnvironmentFlag("TRITON_PRINT_AUTOTUNING"))
+    PrintAutotuning(once.kernel(), "", "a launch measures nothing: the configuration in force", launch->kernel().configs(first.config() - 1), context.json);
   std::vector<double> walls, kernels;
   for (int i = 1; i < repeat; ++i) {
     begin = absl::Now();
@@ -56,7 +97,7 @@ absl::Status RunLaunch(const LaunchWords& words, int repeat, CommandContext& con
   return absl::OkStatus();
 }
 
-absl::Status RunReplay(const std::vector<std::string>& paths, const std::string& device, const std::string& match, CommandContext& context) {
+absl::Status RunReplay(const std::vector<std::string>& paths, const std::string& device, const std::string& match, bool notes, CommandContext& context) {
   ASSIGN_OR_RETURN(Client * client, context.Connect());
   int passed = 0, failed = 0, skipped = 0;
   for (const std::string& folder : FindCases(paths)) {
@@ -66,6 +107,8 @@ absl::Status RunReplay(const std::vector<std::string>& paths, const std::string&
     if (result.outcome == ReplayOutcome::kPassed) ++passed;
     if (result.outcome == ReplayOutcome::kFailed) ++failed;
     if (result.outcome == ReplayOutcome::kSkipped) ++skipped;
+    if (notes)
+      for (const std::string& note : result.notes) std::cout << name << ": " << note << "\n";
     if (result.outcome != ReplayOutcome::kPassed)
       std::cout << name << (result.outcome == ReplayOutcome::kFailed ? ": FAILED: " : ": skipped: ") << result.message << std::endl;
   }
@@ -99,7 +142,12 @@ absl::Status RunTune(const LaunchWords& words, const std::string& effort, double
   request.mutable_launch()->set_session(client->session());
   request.set_effort(effort);
   request.set_budget_seconds(budget);
+  absl::Time begin = absl::Now();
   RETURN_IF_ERROR(StatusOf(client->tuning().Tune(&call, request, &response), call));
+  const v1::Tuning& tuning = response.tuning();
+  if (EnvironmentFlag("TRITON_PRINT_AUTOTUNING") && tuning.chosen() < static_cast<uint32_t>(tuning.trials_size()))
+    PrintAutotuning(tuning.kernel(), tuning.bucket(), absl::StrFormat("finished after %.2fs", absl::ToDoubleSeconds(absl::Now() - begin)),
+                    tuning.trials(tuning.chosen()).config(), context.json);
   if (context.json) PrintJson(response);
   else PrintTuning(response.tuning());
   return absl::OkStatus();
@@ -124,6 +172,7 @@ void AddKernelCommands(CLI::App& app, CommandContext& context, Action* action) {
   auto words = std::make_shared<LaunchWords>();
   auto repeat = std::make_shared<int>(1);
   AddLaunchOptions(*launch, *words);
+  launch->add_option("--program-order", words->program_order, "interpreter: sequential (default), random or random:SEED, to expose races between programs");
   launch->add_option("--repeat", *repeat, "launch N times and print quantiles")->check(CLI::PositiveNumber);
   AddConnectionOptions(*launch, context);
   AddPrivateOption(*launch, context);
@@ -138,9 +187,11 @@ void AddKernelCommands(CLI::App& app, CommandContext& context, Action* action) {
   replay->add_option("cases", *paths, "case folders, or folders of cases")->required();
   replay->add_option("--device", *device, "cpu, interpreter");
   replay->add_option("--match", *match, "only cases whose name matches this glob");
+  auto notes = std::make_shared<bool>(false);
+  replay->add_flag("--notes", *notes, "print the warnings of each launch");
   AddConnectionOptions(*replay, context);
   AddPrivateOption(*replay, context);
-  replay->callback([=, &context] { *action = [=, &context] { return RunReplay(*paths, DeviceOrDefault(*device), *match, context); }; });
+  replay->callback([=, &context] { *action = [=, &context] { return RunReplay(*paths, DeviceOrDefault(*device), *match, *notes, context); }; });
 
   CLI::App* tune = app.add_subcommand("tune", "measure the configurations of an autotuned kernel and keep the best");
   auto tune_words = std::make_shared<LaunchWords>();

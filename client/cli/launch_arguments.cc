@@ -2,13 +2,16 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/cli/command_context.h"
+#include "client/cli/environment.h"
 #include "client/cli/literal.h"
 
 namespace tessera::cli {
@@ -72,6 +75,8 @@ absl::Status SetOptions(const LaunchWords& words, v1::Options* options) {
   options->set_num_stages(words.num_stages);
   options->set_num_ctas(words.num_ctas);
   options->set_maxnreg(words.maxnreg);
+  for (const char* name : kCodeVariables)
+    if (const char* value = std::getenv(name); value != nullptr && *value != 0) (*options->mutable_extra())[name] = value;
   for (const std::string& word : words.options) {
     ASSIGN_OR_RETURN(auto assignment, SplitAssignment(word));
     (*options->mutable_extra())[assignment.first] = assignment.second;
@@ -103,6 +108,18 @@ absl::Status SetConfig(const std::string& config, v1::LaunchRequest* request) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> ParseProgramOrder(const std::string& text) {
+  if (text.empty() || text == "sequential") return 0;
+  absl::string_view seed = text;
+  uint64_t number = 0;
+  if (text == "random") {
+    std::random_device random;
+    return 1 + random() % 1000000;
+  }
+  if (absl::ConsumePrefix(&seed, "random:") && absl::SimpleAtoi(seed, &number) && number > 0) return number;
+  return absl::InvalidArgumentError(absl::StrCat("--program-order takes sequential, random or random:SEED with a seed of at least 1, not '", text, "'"));
 }
 
 absl::Status PreparedLaunch::AddArgument(Client& client, absl::string_view text) {
@@ -157,7 +174,11 @@ absl::StatusOr<std::unique_ptr<PreparedLaunch>> PreparedLaunch::Make(Client& cli
     files.emplace_back(path, std::move(text));
   }
   ASSIGN_OR_RETURN(v1::RegisterModuleResponse module, client.RegisterModule(files));
+  for (const v1::Kernel& candidate : module.kernels())
+    if (candidate.name() == kernel.second) launch->kernel_ = candidate;
   v1::LaunchRequest& request = launch->request_;
+  ASSIGN_OR_RETURN(uint64_t order, ParseProgramOrder(words.program_order));
+  request.set_program_order_seed(order);
   request.set_module(module.module());
   request.set_kernel(kernel.second);
   request.set_device(words.device);

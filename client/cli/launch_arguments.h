@@ -23,6 +23,7 @@ struct LaunchWords {
   std::string device;
   uint32_t num_warps = 0, num_stages = 0, num_ctas = 0, maxnreg = 0;
   std::vector<std::string> options;  // KEY=VALUE
+  std::string program_order;         // sequential, random, random:SEED
 };
 
 // A launch ready to be sent, and the arrays it works on.
@@ -33,6 +34,7 @@ class PreparedLaunch {
 
   const v1::LaunchRequest& request() const { return request_; }
   v1::LaunchRequest& request() { return request_; }
+  const v1::Kernel& kernel() const { return kernel_; }
   // Writes the out and inout arrays back to their files.
   absl::Status WriteBack();
 
@@ -46,10 +48,14 @@ class PreparedLaunch {
     bool written = false;
   };
   v1::LaunchRequest request_;
+  v1::Kernel kernel_;
   std::vector<Array> arrays_;
 };
 
-// Fills options from the words (--num-warps and so on).
+// The seed of a random order of programs; 0: in order. "random" draws a seed.
+absl::StatusOr<uint64_t> ParseProgramOrder(const std::string& text);
+
+// Fills options from the words (--num-warps and so on) and the environment.
 absl::Status SetOptions(const LaunchWords& words, v1::Options* options);
 // "--config INDEX" or JSON with configuration values and options.
 absl::Status SetConfig(const std::string& config, v1::LaunchRequest* request);

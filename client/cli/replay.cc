@@ -209,7 +209,7 @@ std::string CompareStorage(const Case& loaded, int index, bool tf32) {
   return absl::StrJoin(differences, "; ");
 }
 
-absl::StatusOr<std::string> Replay(Client& client, const std::string& folder, const std::string& device) {
+absl::StatusOr<std::string> Replay(Client& client, const std::string& folder, const std::string& device, std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(std::string source, ReadFile(folder + "/kernel.py"));
   ASSIGN_OR_RETURN(std::string text, ReadFile(folder + "/case.json"));
   Case loaded;
@@ -225,7 +225,8 @@ absl::StatusOr<std::string> Replay(Client& client, const std::string& folder, co
   SetOptions(loaded.json.value("options", Json::object()), loaded.request.mutable_options());
   for (const Json& param : loaded.json.at("params"))
     RETURN_IF_ERROR(SetArgument(param, param.at("name").get<std::string>(), loaded, loaded.request.add_arguments()));
-  RETURN_IF_ERROR(client.Launch(loaded.request, absl::Seconds(120)).status());
+  ASSIGN_OR_RETURN(v1::LaunchResponse response, client.Launch(loaded.request, absl::Seconds(120)));
+  notes->assign(response.notes().begin(), response.notes().end());
   std::vector<std::string> differences;
   bool tf32 = UsesTf32(loaded, source);
   for (size_t i = 0; i < loaded.storages.size(); ++i)
@@ -237,8 +238,9 @@ absl::StatusOr<std::string> Replay(Client& client, const std::string& folder, co
 
 ReplayResult ReplayCase(Client& client, const std::string& folder, const std::string& device) {
   absl::StatusOr<std::string> differences;
+  std::vector<std::string> notes;
   try {
-    differences = Replay(client, folder, device);
+    differences = Replay(client, folder, device, &notes);
   } catch (const std::exception& error) {  // the JSON library's, and vector::at on a broken case
     return {ReplayOutcome::kFailed, absl::StrCat("broken case: ", error.what())};
   }
@@ -247,8 +249,8 @@ ReplayResult ReplayCase(Client& client, const std::string& folder, const std::st
   if (absl::IsUnimplemented(differences.status()) && absl::StrContains(differences.status().message(), "not on this target:"))
     return {ReplayOutcome::kSkipped, std::string(differences.status().message())};
   if (!differences.ok()) return {ReplayOutcome::kFailed, differences.status().ToString()};
-  if (!differences->empty()) return {ReplayOutcome::kFailed, *differences};
-  return {ReplayOutcome::kPassed, ""};
+  if (!differences->empty()) return {ReplayOutcome::kFailed, *differences, notes};
+  return {ReplayOutcome::kPassed, "", notes};
 }
 
 std::vector<std::string> FindCases(const std::vector<std::string>& paths) {

@@ -15,6 +15,7 @@ enum class ReplayOutcome { kPassed, kFailed, kSkipped };
 struct ReplayResult {
   ReplayOutcome outcome = ReplayOutcome::kFailed;
   std::string message;  // why: the first difference of each parameter, the error, or the reason of the skip
+  std::vector<std::string> notes;  // warnings about the kernel and the launch
 };
 
 // Runs one case on a device and compares what it wrote by the tolerances of its dtypes.

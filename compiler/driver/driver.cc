@@ -1,10 +1,12 @@
 #include "compiler/driver/driver.h"
 
 #include <chrono>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/analysis/launch_facts.h"
 #include "compiler/analysis/lints.h"
 #include "compiler/driver/mlir_context.h"
@@ -187,8 +189,11 @@ absl::StatusOr<storage::Artifact> Compiler::Compile(const storage::CompileJob& j
 // An edited "tile" stage takes the place of what was emitted. It must have the same kernel with the same parameters.
 absl::Status Compiler::Impl::ReplaceTile(const storage::CompileJob& job, mlir::MLIRContext& context,
                                          mlir::OwningOpRef<mlir::ModuleOp>* module, storage::KernelMetadata* metadata) {
+  const std::set<std::string> replaceable = job.target() == "cpu" ? std::set<std::string>{"tile", "tile_cpu", "loops", "llvm_dialect", "llvm", "asm"}
+                                                                  : std::set<std::string>{"tile"};
   for (const auto& [stage, text] : job.override_stages())
-    if (stage != "tile") metadata->add_notes(absl::StrCat("override of stage '", stage, "' is ignored: only 'tile' can be replaced"));
+    if (replaceable.count(stage) == 0)
+      metadata->add_notes(absl::StrCat("override of stage '", stage, "' is ignored: for target ", job.target(), " there can be replaced: ", absl::StrJoin(replaceable, ", ")));
   auto it = job.override_stages().find("tile");
   if (it == job.override_stages().end()) return absl::OkStatus();
   MlirErrors errors(context);
@@ -218,6 +223,7 @@ absl::Status Compiler::Impl::CompileCpu(mlir::ModuleOp module, const storage::Co
   options.cpu_features = job.cpu_features();
   options.fp_fusion = OptionIsOn(job.options(), "enable_fp_fusion", true);
   options.emit.assign(job.emit().begin(), job.emit().end());
+  options.override_stages.insert(job.override_stages().begin(), job.override_stages().end());
   MlirErrors errors(*context);
   absl::StatusOr<CpuObject> object = CompileForCpu(module, options);
   if (!object.ok()) {

@@ -15,6 +15,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace tessera::compiler {
@@ -65,6 +67,23 @@ absl::Status Run(ModuleOp module, llvm::function_ref<void(OpPassManager*)> add) 
   return absl::InternalError(absl::StrCat("generating code for the cpu: ", error));
 }
 
+// An edited stage takes the place of what the passes made.
+absl::Status Replace(ModuleOp module, const CpuTargetOptions& options, const char* stage) {
+  auto text = options.override_stages.find(stage);
+  if (text == options.override_stages.end()) return absl::OkStatus();
+  std::string error;
+  ScopedDiagnosticHandler collect(module.getContext(), [&](Diagnostic& diagnostic) {
+    if (error.empty()) error = Place(diagnostic.getLocation()) + ": " + diagnostic.str();
+    return success();
+  });
+  OwningOpRef<ModuleOp> parsed = parseSourceString<ModuleOp>(text->second, module.getContext(), stage);
+  if (!parsed || failed(verify(*parsed)))
+    return absl::InvalidArgumentError(absl::StrCat("the text that replaces stage '", stage, "' is wrong: ", error));
+  module.getBody()->clear();
+  module.getBody()->getOperations().splice(module.getBody()->end(), parsed->getBody()->getOperations());
+  return absl::OkStatus();
+}
+
 class Stopwatch {
  public:
   double Lap() {
@@ -97,11 +116,13 @@ absl::StatusOr<CpuObject> CompileForCpu(ModuleOp module, const CpuTargetOptions&
   auto finish = [&](const char* stage) { object.stage_seconds.push_back({stage, watch.Lap()}); };
 
   RETURN_IF_ERROR(Run(module, [](OpPassManager* passes) { AddCpuTilePasses(passes); }));
+  RETURN_IF_ERROR(Replace(module, options, "tile_cpu"));
   finish("tile_cpu");
   if (wants("tile_cpu")) object.stages["tile_cpu"] = TextOf(module);
 
   TileToLoopsResult loops;
   RETURN_IF_ERROR(Run(module, [&](OpPassManager* passes) { AddCpuLoopPasses(passes, TargetOf(cpu), wants("plan"), &loops); }));
+  RETURN_IF_ERROR(Replace(module, options, "loops"));
   finish("loops");
   object.entry_symbol = loops.entry_symbol;
   object.scratch_bytes = loops.scratch_bytes;
@@ -112,6 +133,7 @@ absl::StatusOr<CpuObject> CompileForCpu(ModuleOp module, const CpuTargetOptions&
                                                      " bytes of scratch memory for its blocks; the limit is ", kMaxScratchBytes));
 
   RETURN_IF_ERROR(Run(module, [](OpPassManager* passes) { AddCpuLlvmPasses(passes); }));
+  RETURN_IF_ERROR(Replace(module, options, "llvm_dialect"));
   finish("llvm_dialect");
   if (wants("llvm_dialect")) object.stages["llvm_dialect"] = TextOf(module);
 
@@ -120,6 +142,12 @@ absl::StatusOr<CpuObject> CompileForCpu(ModuleOp module, const CpuTargetOptions&
   object_options.contract_fp = options.fp_fusion;
   object_options.want_llvm = wants("llvm");
   object_options.want_asm = wants("asm");
+  auto replacement = [&](const char* stage) {
+    auto text = options.override_stages.find(stage);
+    return text == options.override_stages.end() ? std::string() : text->second;
+  };
+  object_options.replace_llvm = replacement("llvm");
+  object_options.replace_asm = replacement("asm");
   ASSIGN_OR_RETURN(CompiledObject compiled, CompileObject(module, object_options));
   object.object = std::move(compiled.object);
   if (object_options.want_llvm) object.stages["llvm"] = std::move(compiled.llvm);

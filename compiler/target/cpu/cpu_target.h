@@ -19,8 +19,10 @@ struct CpuTargetOptions {
   // LaunchOptions.enable_fp_fusion: a * b + c may be rounded once.
   bool fp_fusion = true;
   // Stages whose text is wanted, any of: "tile_cpu" (tile IR after the target's own passes), "plan" (what is kept in
-  // memory, and where), "loops" (scf, vector), "llvm", "asm". Names that are not the target's are ignored.
+  // memory, and where), "loops" (scf, vector), "llvm_dialect", "llvm", "asm". Names that are not the target's are ignored.
   std::vector<std::string> emit;
+  // Texts that take the place of stages: "tile_cpu", "loops", "llvm_dialect", "llvm", "asm". Those after it are made from it.
+  std::map<std::string, std::string> override_stages;
 };
 
 struct CpuObject {
@@ -36,7 +38,7 @@ struct CpuObject {
 void RegisterCpuTargetDialects(mlir::DialectRegistry* registry);
 
 // Compiles the one function of `module` that carries "tile.kernel"; the module is consumed (rewritten in place).
-// INVALID_ARGUMENT: a cpu_features text that cannot be read. UNIMPLEMENTED: an operation that this target does not
+// INVALID_ARGUMENT: a cpu_features text that cannot be read, an override that does not parse. UNIMPLEMENTED: an operation that this target does not
 // have, named with its source line. RESOURCE_EXHAUSTED: scratch memory beyond 1 GiB. INTERNAL: a defect of ours.
 absl::StatusOr<CpuObject> CompileForCpu(mlir::ModuleOp module, const CpuTargetOptions& options);
 

@@ -14,15 +14,28 @@
 #include "base/status_macros.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCAsmBackend.h"
+#include "llvm/MC/MCAsmInfo.h"
+#include "llvm/MC/MCCodeEmitter.h"
+#include "llvm/MC/MCContext.h"
+#include "llvm/MC/MCInstrInfo.h"
+#include "llvm/MC/MCObjectFileInfo.h"
+#include "llvm/MC/MCObjectWriter.h"
+#include "llvm/MC/MCParser/MCAsmParser.h"
+#include "llvm/MC/MCParser/MCTargetAsmParser.h"
+#include "llvm/MC/MCRegisterInfo.h"
+#include "llvm/MC/MCStreamer.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -141,6 +154,50 @@ absl::StatusOr<std::string> Emit(llvm::Module& module, llvm::TargetMachine* mach
   return std::string(buffer.begin(), buffer.end());
 }
 
+absl::StatusOr<std::unique_ptr<llvm::Module>> ParseLlvm(const std::string& text, llvm::LLVMContext& context) {
+  llvm::SMDiagnostic error;
+  std::unique_ptr<llvm::Module> module = llvm::parseAssemblyString(text, error, context);
+  if (module == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("the text that replaces stage 'llvm', line ", error.getLineNo(), ": ", error.getMessage().str()));
+  std::string broken;
+  llvm::raw_string_ostream stream(broken);
+  if (llvm::verifyModule(*module, &stream)) return absl::InvalidArgumentError(absl::StrCat("the text that replaces stage 'llvm': ", broken));
+  return module;
+}
+
+absl::StatusOr<std::string> Assemble(const std::string& text, const ObjectOptions& options, const llvm::TargetMachine& machine) {
+  const llvm::Target& target = machine.getTarget();
+  const llvm::Triple& triple = machine.getTargetTriple();
+  llvm::SourceMgr source;
+  std::string errors;
+  source.setDiagHandler([](const llvm::SMDiagnostic& diagnostic, void* errors) {
+    if (diagnostic.getKind() == llvm::SourceMgr::DK_Error)
+      absl::StrAppend(static_cast<std::string*>(errors), "line ", diagnostic.getLineNo(), ": ", diagnostic.getMessage().str(), "\n");
+  }, &errors);
+  source.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text), llvm::SMLoc());
+  llvm::MCTargetOptions mc_options;
+  std::unique_ptr<llvm::MCRegisterInfo> registers(target.createMCRegInfo(triple.str()));
+  std::unique_ptr<llvm::MCAsmInfo> syntax(target.createMCAsmInfo(*registers, triple.str(), mc_options));
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target.createMCSubtargetInfo(triple.str(), options.cpu.name, options.cpu.features));
+  std::unique_ptr<llvm::MCInstrInfo> instructions(target.createMCInstrInfo());
+  llvm::MCContext context(triple, syntax.get(), registers.get(), subtarget.get(), &source, &mc_options);
+  std::unique_ptr<llvm::MCObjectFileInfo> sections(target.createMCObjectFileInfo(context, /*PIC=*/true));
+  context.setObjectFileInfo(sections.get());
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  std::unique_ptr<llvm::MCAsmBackend> backend(target.createMCAsmBackend(*subtarget, *registers, mc_options));
+  std::unique_ptr<llvm::MCCodeEmitter> emitter(target.createMCCodeEmitter(*instructions, context));
+  std::unique_ptr<llvm::MCObjectWriter> writer = backend->createObjectWriter(stream);
+  std::unique_ptr<llvm::MCStreamer> streamer(
+      target.createMCObjectStreamer(triple, context, std::move(backend), std::move(writer), std::move(emitter), *subtarget));
+  std::unique_ptr<llvm::MCAsmParser> parser(llvm::createMCAsmParser(source, context, *streamer, *syntax));
+  std::unique_ptr<llvm::MCTargetAsmParser> target_parser(target.createMCAsmParser(*subtarget, *parser, *instructions, mc_options));
+  parser->setTargetParser(*target_parser);
+  if (parser->Run(/*NoInitialTextSection=*/false) || !errors.empty())
+    return absl::InvalidArgumentError(absl::StrCat("the text that replaces stage 'asm': ", errors));
+  return std::string(buffer.begin(), buffer.end());
+}
+
 }  // namespace
 
 bool CpuDescription::Has(absl::string_view feature) const {
@@ -206,6 +263,11 @@ absl::StatusOr<CompiledObject> CompileObject(mlir::ModuleOp module, const Object
   llvm_module->setTargetTriple(machine->getTargetTriple().str());
   SetTargetAttributes(*llvm_module, options.cpu);
   Optimize(*llvm_module, machine.get());
+  if (!options.replace_llvm.empty()) {
+    ASSIGN_OR_RETURN(llvm_module, ParseLlvm(options.replace_llvm, context));
+    llvm_module->setDataLayout(machine->createDataLayout());
+    llvm_module->setTargetTriple(machine->getTargetTriple().str());
+  }
   result.optimize_seconds = SecondsSince(start);
 
   if (options.want_llvm) {
@@ -217,7 +279,12 @@ absl::StatusOr<CompiledObject> CompileObject(mlir::ModuleOp module, const Object
     ASSIGN_OR_RETURN(result.assembly, Emit(*copy, machine.get(), llvm::CodeGenFileType::AssemblyFile));
   }
   start = Clock::now();
-  ASSIGN_OR_RETURN(result.object, Emit(*llvm_module, machine.get(), llvm::CodeGenFileType::ObjectFile));
+  if (options.replace_asm.empty()) {
+    ASSIGN_OR_RETURN(result.object, Emit(*llvm_module, machine.get(), llvm::CodeGenFileType::ObjectFile));
+  } else {
+    ASSIGN_OR_RETURN(result.object, Assemble(options.replace_asm, options, *machine));
+    if (options.want_asm) result.assembly = options.replace_asm;
+  }
   result.codegen_seconds = SecondsSince(start);
   if (!errors.empty()) return absl::InternalError(absl::StrCat("generating code for ", options.cpu.name, ": ", errors));
   return result;

@@ -37,6 +37,8 @@ struct ObjectOptions {
   bool contract_fp = true;
   bool want_llvm = false;  // text of the optimised LLVM IR
   bool want_asm = false;   // text of the assembly
+  // Not empty: takes the place of the optimised LLVM IR, or of the assembly.
+  std::string replace_llvm, replace_asm;
 };
 
 struct CompiledObject {
@@ -54,7 +56,7 @@ void RegisterObjectCompilerDialects(mlir::DialectRegistry* registry);
 // Compiles `module`, whose ops are all of the LLVM dialect. Function attributes of the module are kept; the CPU, its
 // features and the preferred vector width are set here. Deterministic: equal modules and options give equal bytes.
 // Thread-safe for modules of different contexts.
-// INVALID_ARGUMENT: the module does not translate. INTERNAL: LLVM has no code for it.
+// INVALID_ARGUMENT: the module does not translate, or a text that replaces a stage is wrong. INTERNAL: LLVM has no code for it.
 absl::StatusOr<CompiledObject> CompileObject(mlir::ModuleOp module, const ObjectOptions& options);
 
 }  // namespace tessera::compiler
