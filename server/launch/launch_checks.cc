@@ -21,7 +21,8 @@ constexpr int64_t kMaxTailLanes = 4096;
 constexpr int64_t kMinTailLanes = 128;
 constexpr double kFewLanes = 0.55;
 
-// A lane of a program instance. Fractions stand for what depends on the access: lanes and iterations.
+// A lane of a program instance. Fractions stand for what depends on the access: lanes and
+// iterations.
 struct Point {
   uint32_t pid[3] = {0, 0, 0};
   double lane[kMaxRank] = {0, 0, 0, 0, 0};
@@ -39,9 +40,9 @@ std::vector<Point> MakePoints(const uint32_t grid[3]) {
   constexpr double kLast = 1;
   for (int corner = 0; corner < 128; ++corner) {
     Point point;
-    for (int axis = 0; axis < 3; ++axis)
-      point.pid[axis] = corner >> axis & 1 ? grid[axis] - 1 : 0;
-    for (int d = 0; d < kMaxRank; ++d) point.lane[d] = corner >> (3 + std::min(d, 2)) & 1 ? kLast : 0;
+    for (int axis = 0; axis < 3; ++axis) point.pid[axis] = corner >> axis & 1 ? grid[axis] - 1 : 0;
+    for (int d = 0; d < kMaxRank; ++d)
+      point.lane[d] = corner >> (3 + std::min(d, 2)) & 1 ? kLast : 0;
     point.iteration = corner >> 6 & 1 ? kLast : 0;
     points.push_back(point);
   }
@@ -145,7 +146,8 @@ class Evaluator {
         return operand(0) * operand(1);
       case IndexNode::SHIFT_LEFT: {
         int64_t by = Of(at.operands(1))[point];
-        return by >= 0 && by < static_cast<int64_t>(at.bits()) ? operand(0) * (Wide{1} << by) : Wide{0};
+        return by >= 0 && by < static_cast<int64_t>(at.bits()) ? operand(0) * (Wide{1} << by)
+                                                               : Wide{0};
       }
       default:
         return Of(node)[point];
@@ -200,14 +202,19 @@ class Evaluator {
     const unsigned operand_bits = facts_.nodes(node.operands(0)).bits();
     auto unsigned_a = [&](size_t p) { return ZeroExtend(a[p], operand_bits); };
     auto unsigned_b = [&](size_t p) { return ZeroExtend(b[p], operand_bits); };
-    auto shift = [&](size_t p) { return b[p] >= 0 && b[p] < static_cast<int64_t>(bits) ? b[p] : 0; };
+    auto shift = [&](size_t p) {
+      return b[p] >= 0 && b[p] < static_cast<int64_t>(bits) ? b[p] : 0;
+    };
     switch (node.kind()) {
       case IndexNode::ADD:
-        return set([&](size_t p) { return static_cast<uint64_t>(a[p]) + static_cast<uint64_t>(b[p]); });
+        return set(
+            [&](size_t p) { return static_cast<uint64_t>(a[p]) + static_cast<uint64_t>(b[p]); });
       case IndexNode::SUB:
-        return set([&](size_t p) { return static_cast<uint64_t>(a[p]) - static_cast<uint64_t>(b[p]); });
+        return set(
+            [&](size_t p) { return static_cast<uint64_t>(a[p]) - static_cast<uint64_t>(b[p]); });
       case IndexNode::MUL:
-        return set([&](size_t p) { return static_cast<uint64_t>(a[p]) * static_cast<uint64_t>(b[p]); });
+        return set(
+            [&](size_t p) { return static_cast<uint64_t>(a[p]) * static_cast<uint64_t>(b[p]); });
       case IndexNode::SHIFT_LEFT:
         return set([&](size_t p) { return static_cast<uint64_t>(a[p]) << shift(p); });
       case IndexNode::SHIFT_RIGHT_SIGNED:
@@ -220,11 +227,13 @@ class Evaluator {
           return a[p] / b[p];
         });
       case IndexNode::DIV_UNSIGNED:
-        return set([&](size_t p) { return unsigned_b(p) == 0 ? 0 : unsigned_a(p) / unsigned_b(p); });
+        return set(
+            [&](size_t p) { return unsigned_b(p) == 0 ? 0 : unsigned_a(p) / unsigned_b(p); });
       case IndexNode::REM_SIGNED:
         return set([&](size_t p) { return b[p] == 0 || b[p] == -1 ? 0 : a[p] % b[p]; });
       case IndexNode::REM_UNSIGNED:
-        return set([&](size_t p) { return unsigned_b(p) == 0 ? 0 : unsigned_a(p) % unsigned_b(p); });
+        return set(
+            [&](size_t p) { return unsigned_b(p) == 0 ? 0 : unsigned_a(p) % unsigned_b(p); });
       case IndexNode::MIN_SIGNED:
         return set([&](size_t p) { return std::min(a[p], b[p]); });
       case IndexNode::MAX_SIGNED:
@@ -285,7 +294,10 @@ class Checker {
  public:
   Checker(const LaunchFacts& facts, const std::vector<CheckedParameter>& parameters,
           const uint32_t grid[3])
-      : facts_(facts), parameters_(parameters), grid_(grid), points_(MakePoints(grid)),
+      : facts_(facts),
+        parameters_(parameters),
+        grid_(grid),
+        points_(MakePoints(grid)),
         values_(facts, parameters, grid, points_) {}
 
   std::vector<LaunchWarning> Run() {
@@ -354,14 +366,12 @@ class Checker {
                        : access.kind() == LaunchFacts::Access::STORE ? "writes"
                                                                      : "updates";
     const uint32_t bytes = std::max(1u, access.element_bytes());
-    std::string what =
-        absl::StrCat(Witness(access, point), " ", verb, " element ",
-                     static_cast<int64_t>(offset / bytes), " of '", buffer.name, "', which has ",
-                     buffer.bytes / bytes);
+    std::string what = absl::StrCat(Witness(access, point), " ", verb, " element ",
+                                    static_cast<int64_t>(offset / bytes), " of '", buffer.name,
+                                    "', which has ", buffer.bytes / bytes);
     Tell(access.at(), LaunchWarning::Kind::kBuffer,
-         access.masked()
-             ? absl::StrCat("the mask lets accesses outside the buffer through: ", what)
-             : absl::StrCat("no mask on the tail of this launch: ", what));
+         access.masked() ? absl::StrCat("the mask lets accesses outside the buffer through: ", what)
+                         : absl::StrCat("no mask on the tail of this launch: ", what));
     return true;
   }
 
@@ -376,8 +386,8 @@ class Checker {
       for (int64_t i = 0; i < lanes; ++i) {
         Point& point = points[i];
         for (int axis = 0; axis < 3; ++axis)
-          point.pid[axis] = static_cast<uint32_t>(
-              Scale(program * (program == 3 ? 1.0 : 0.34), grid_[axis]));
+          point.pid[axis] =
+              static_cast<uint32_t>(Scale(program * (program == 3 ? 1.0 : 0.34), grid_[axis]));
         point.lane[0] = (static_cast<double>(i) + 0.5) / static_cast<double>(lanes);
       }
       Evaluator values(facts_, parameters_, grid_, points);
@@ -393,13 +403,13 @@ class Checker {
     if (most == 0) return;
     int64_t active = most * (tail.extent() / lanes), enough = 1;
     while (enough < active) enough *= 2;
-    std::string text = absl::StrCat(
-        "most lanes of this block are masked off: ", active, " of ", tail.extent(),
-        " are inside, in the fullest program; ");
-    absl::StrAppend(&text, enough == tail.extent()
-                               ? absl::StrCat("it is padded to the next power of two: a loop over blocks of ",
-                                              tail.extent() / 4, " would waste less")
-                               : absl::StrCat("a block of ", enough, " would do"));
+    std::string text = absl::StrCat("most lanes of this block are masked off: ", active, " of ",
+                                    tail.extent(), " are inside, in the fullest program; ");
+    absl::StrAppend(
+        &text, enough == tail.extent()
+                   ? absl::StrCat("it is padded to the next power of two: a loop over blocks of ",
+                                  tail.extent() / 4, " would waste less")
+                   : absl::StrCat("a block of ", enough, " would do"));
     Tell(tail.at(), LaunchWarning::Kind::kPadding, text);
   }
 

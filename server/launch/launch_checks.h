@@ -1,8 +1,8 @@
 // Warnings about a kernel that need the values of a launch.
 //
-// Pure: the kernel's index arithmetic (storage::LaunchFacts) is evaluated at some hundred points, each a lane of a
-// program instance that the launch really has, corners first. What is found is therefore so, with the lane as witness;
-// what is not found may still be there.
+// Pure: the kernel's index arithmetic (storage::LaunchFacts) is evaluated at some hundred points,
+// each a lane of a program instance that the launch really has, corners first. What is found is
+// therefore so, with the lane as witness; what is not found may still be there.
 #ifndef TESSERA_SERVER_LAUNCH_LAUNCH_CHECKS_H_
 #define TESSERA_SERVER_LAUNCH_LAUNCH_CHECKS_H_
 
@@ -30,8 +30,9 @@ struct LaunchWarning {
   std::string text;
 };
 
-// Accesses outside a buffer; 32-bit offsets that wrap around; blocks of 128 lanes and more that are mostly masked off in
-// every program. Each "file:line:column: warning: text" and the source line below; a place is named once for each kind.
+// Accesses outside a buffer; 32-bit offsets that wrap around; blocks of 128 lanes and more that are
+// mostly masked off in every program. Each "file:line:column: warning: text" and the source line
+// below; a place is named once for each kind.
 std::vector<LaunchWarning> CheckLaunch(const storage::LaunchFacts& facts,
                                        const std::vector<CheckedParameter>& parameters,
                                        const uint32_t grid[3]);
