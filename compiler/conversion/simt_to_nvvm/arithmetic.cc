@@ -318,16 +318,9 @@ LogicalResult SimtTranslator::Vector(mlir::Operation* op) {
 LogicalResult SimtTranslator::Extern(tile::ExternOp op) {
   llvm::SmallVector<Value*> operands;
   for (mlir::Value operand : op.getOperands()) operands.push_back(Get(operand));
-  // These names are the frontend's own; libdevice spells them differently.
-  const mlir::StringRef symbol = llvm::StringSwitch<mlir::StringRef>(op.getSymbol())
-                                     .Case("__nv_div_rnf", "__nv_fdiv_rn")
-                                     .Case("__nv_div_rn", "__nv_ddiv_rn")
-                                     .Case("__nv_sqrt_rnf", "__nv_fsqrt_rn")
-                                     .Case("__nv_sqrt_rn", "__nv_dsqrt_rn")
-                                     .Default(op.getSymbol());
   llvm::Type* result = Type(op.getResult().getType());
   if (result == i16_ || result == i8_ || result == half_) return Unsupported(op, "the function " + op.getSymbol() + " on this type");
-  Set(op.getResult(), Libdevice(symbol, result, operands));
+  Set(op.getResult(), Libdevice(op.getSymbol(), result, operands));
   return success();
 }
 

@@ -17,7 +17,7 @@ using mlir::success;
 
 namespace {
 
-constexpr unsigned kGlobal = 1, kShared = 3;
+constexpr unsigned kShared = 3;
 
 void SetNvvmAnnotation(llvm::Function* function, const char* name, int value) {
   llvm::LLVMContext& context = function->getContext();
@@ -134,7 +134,7 @@ std::string SimtTranslator::Place(mlir::Location location) {
 }
 
 LogicalResult SimtTranslator::Unsupported(mlir::Operation* op, const llvm::Twine& why) {
-  return op->emitError("not supported on the GPU: ") << why;
+  return op->emitError("not supported on GPUs: ") << why;
 }
 
 //===-- line information ------------------------------------------------------------------------===//
@@ -531,7 +531,7 @@ absl::StatusOr<NvvmModule> SimtToNvvm(mlir::ModuleOp module, const NvvmOptions& 
     return success();
   });
   if (failed(SimtTranslator(options, context, &result).Kernel(kernel)))
-    return error.find("not supported on the GPU") != std::string::npos ? absl::UnimplementedError(error)
+    return error.find("not supported on GPUs") != std::string::npos ? absl::UnimplementedError(error)
                                                                        : absl::InternalError("generating code for the GPU: " + error);
   return result;
 }

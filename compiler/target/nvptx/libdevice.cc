@@ -55,9 +55,9 @@ absl::Status LinkLibdevice(const std::set<std::string>& symbols, llvm::Module* m
   for (const std::string& symbol : symbols) {
     const llvm::Function* function = (*library)->getFunction(symbol);
     if (!function || (function->isDeclaration() && !function->isMaterializable()))
-      return absl::UnimplementedError(absl::StrCat("not supported on the GPU: libdevice has no function ", symbol));
+      return absl::UnimplementedError(absl::StrCat("not supported on GPUs: libdevice has no function ", symbol));
     if (function->getFunctionType() != module->getFunction(symbol)->getFunctionType())
-      return absl::UnimplementedError(absl::StrCat("not supported on the GPU: libdevice's ", symbol, " takes other types"));
+      return absl::UnimplementedError(absl::StrCat("not supported on GPUs: libdevice's ", symbol, " takes other types"));
   }
   (*library)->setTargetTriple(module->getTargetTriple());
   (*library)->setDataLayout(module->getDataLayout());

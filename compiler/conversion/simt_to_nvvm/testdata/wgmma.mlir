@@ -1,7 +1,7 @@
 // RUN: simt-compile --target=sm_90a --assemble %s | FileCheck %s
 // RUN: not simt-compile --target=sm_100a %s 2>&1 | FileCheck %s --check-prefix=OTHER
 // Matrix instructions of a warp group: the first overwrites its accumulators, later ones keep them.
-// OTHER: not supported on the GPU: wgmma on sm_100a
+// OTHER: not supported on GPUs: wgmma on sm_100a
 
 // CHECK: .visible .entry wgmma
 func.func @wgmma(%a: i64, %r: i32, %o: i32) attributes {simt.kernel, simt.threads = 128 : i32, simt.shared_bytes = 32768 : i32} {
