@@ -1,4 +1,5 @@
 // Elementwise functions, and the small ones made of others.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/dialect/tile/tile.h"
 #include "compiler/frontend/check/builtins.h"
@@ -110,11 +111,27 @@ Value UMulHi(Emitter& e, const Arguments& args) {
   return Value::Tensor(e.Make<tile::MulHiUOp>(x.ir, y.ir), x.type);
 }
 
+// Targets with faster, less exact instructions keep away from them.
+void RoundToNearest(mlir::Value value) {
+  if (mlir::Operation* op = value.getDefiningOp()) op->setAttr("tile.round_nearest", mlir::UnitAttr::get(op->getContext()));
+}
+
 Value FDiv(Emitter& e, const Arguments& args) {
   Value x = e.ToTensor(args["x"], "x"), y = e.ToTensor(args["y"], "y");
   if (!e.Unify(&x, &y)) return {};
   if (!x.type.element.is_float()) return e.Error(absl::StrCat(args.function, " wants floats, not ", Describe(x)));
-  return Value::Tensor(e.Make<arith::DivFOp>(x.ir, y.ir), x.type);
+  mlir::Value quotient = e.Make<arith::DivFOp>(x.ir, y.ir);
+  std::optional<bool> ieee = absl::EndsWith(args.function, "div_rn") ? true : e.ConstantBool(args, "ieee_rounding");
+  if (ieee && *ieee) RoundToNearest(quotient);
+  return Value::Tensor(quotient, x.type);
+}
+
+Value SqrtRn(Emitter& e, const Arguments& args) {
+  Value x = e.ToTensor(args["x"], "the operand");
+  if (e.failed() || !WantsFloat32(e, x, args.function)) return {};
+  mlir::Value root = e.Make<math::SqrtOp>(x.ir);
+  RoundToNearest(root);
+  return Value::Tensor(root, x.type);
 }
 
 Value CDiv(Emitter& e, const Arguments& args) {
@@ -187,7 +204,8 @@ void AddMathBuiltins(BuiltinTable* t) {
   t->Add("log2", "x", FloatUnary<math::Log2Op>());
   t->Add("sin", "x", FloatUnary<math::SinOp>());
   t->Add("cos", "x", FloatUnary<math::CosOp>());
-  t->Add("sqrt sqrt_rn", "x", FloatUnary<math::SqrtOp>());
+  t->Add("sqrt", "x", FloatUnary<math::SqrtOp>());
+  t->Add("sqrt_rn", "x", SqrtRn);
   t->Add("rsqrt", "x", FloatUnary<math::RsqrtOp>());
   t->Add("erf", "x", FloatUnary<math::ErfOp>());
   t->Add("floor", "x", FloatUnary<math::FloorOp>());
