@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,22 +26,21 @@ struct File {
 };
 
 absl::StatusOr<const File*> FindLibdevice() {
-  static const auto* result = [] {
-    std::vector<std::string> tried;
-    if (const char* path = std::getenv("TESSERA_LIBDEVICE"); path && *path) {
-      tried.push_back(path);
-    } else {
-      for (const std::string& folder : CudaToolkits()) tried.push_back(folder + "/nvvm/libdevice/libdevice.10.bc");
-    }
-    for (const std::string& path : tried)
-      if (auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false))
-        return new absl::StatusOr<File>(File{path, std::move(*buffer)});
-    return new absl::StatusOr<File>(absl::FailedPreconditionError(
-        absl::StrCat("the kernel calls math functions of NVIDIA's libdevice, and there is none at ", absl::StrJoin(tried, ", "),
-                     "; set CUDA_HOME to a CUDA toolkit, or TESSERA_LIBDEVICE to the file libdevice.10.bc")));
-  }();
-  if (!result->ok()) return result->status();
-  return &**result;
+  static std::mutex mutex;
+  static const File* found = nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (found) return found;
+  std::vector<std::string> tried;
+  if (const char* path = std::getenv("TESSERA_LIBDEVICE"); path && *path) {
+    tried.push_back(path);
+  } else {
+    for (const std::string& folder : CudaToolkits()) tried.push_back(folder + "/nvvm/libdevice/libdevice.10.bc");
+  }
+  for (const std::string& path : tried)
+    if (auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false))
+      return found = new File{path, std::move(*buffer)};
+  return absl::FailedPreconditionError(absl::StrCat("the kernel calls math functions of NVIDIA's libdevice, and there is none at ", absl::StrJoin(tried, ", "),
+                                                    "; set CUDA_HOME to a CUDA toolkit, or TESSERA_LIBDEVICE to the file libdevice.10.bc"));
 }
 
 std::string TextOf(llvm::Error error) { return llvm::toString(std::move(error)); }
