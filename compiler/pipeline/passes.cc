@@ -4,9 +4,12 @@
 #include "compiler/conversion/expand_math.h"
 #include "compiler/conversion/split_masked_loops.h"
 #include "compiler/conversion/tile_to_loops/tile_to_loops.h"
+#include "compiler/conversion/tile_to_simt/tile_to_simt.h"
 #include "compiler/dialect/simt/simt.h"
 #include "compiler/dialect/tile/tile.h"
 #include "compiler/pipeline/cpu_pipeline.h"
+#include "compiler/pipeline/nvptx_pipeline.h"
+#include "compiler/transforms/gpu_transforms.h"
 #include "compiler/transforms/transforms.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -61,6 +64,10 @@ void RegisterPasses() {
   registerPass([] { return CreateReturnOnFailurePass(); });
   registerPass([] { return CreateExpandMathPass(); });
   registerPass([] { return CreateSplitMaskedLoopsPass(); });
+  registerPass([] { return CreateAssignLayoutsPass(); });
+  registerPass([] { return CreateTileToSimtPass(); });
+  registerPass([] { return CreateAllocateSharedPass(); });
+  registerPass([] { return CreateInsertBarriersPass(); });
   registerPass([]() -> std::unique_ptr<Pass> { return std::make_unique<PrintAxisInfo>(); });
   registerPass([] { return createCanonicalizerPass(); });
   registerPass([] { return createCSEPass(); });
@@ -73,6 +80,10 @@ void RegisterPasses() {
   registerPass([] { return createReconcileUnrealizedCastsPass(); });
   PassPipelineRegistration<>("cpu-tile-passes", "the cpu target's passes over tile IR",
                              [](OpPassManager& passes) { AddCpuTilePasses(&passes); });
+  PassPipelineRegistration<>("gpu-tile-passes", "the nvptx target's passes over tile IR",
+                             [](OpPassManager& passes) { AddGpuTilePasses(&passes, {}); });
+  PassPipelineRegistration<>("gpu-simt-passes", "tile IR with layouts to simt IR",
+                             [](OpPassManager& passes) { AddGpuSimtPasses(&passes, {}); });
   PassPipelineRegistration<>("cpu-llvm-passes", "loops to the LLVM dialect",
                              [](OpPassManager& passes) { AddCpuLlvmPasses(&passes); });
 }

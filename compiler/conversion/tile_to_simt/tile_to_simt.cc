@@ -1,0 +1,68 @@
+#include "compiler/conversion/tile_to_simt/tile_to_simt.h"
+
+#include "compiler/conversion/tile_to_simt/emitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace tessera::compiler {
+namespace {
+
+using namespace mlir;
+
+// Addresses of registers that no access uses, above all.
+void EraseDead(func::FuncOp function) {
+  llvm::SmallVector<Operation*> ops;
+  function.walk([&](Operation* op) { ops.push_back(op); });
+  for (Operation* op : llvm::reverse(ops))
+    if (op->getNumRegions() == 0 && isOpTriviallyDead(op)) op->erase();
+}
+
+class TileToSimt : public PassWrapper<TileToSimt, OperationPass<ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileToSimt)
+  explicit TileToSimt(const GpuOptions& options) : options_(options) {}
+  StringRef getArgument() const override { return "tile-to-simt"; }
+  StringRef getDescription() const override { return "tile IR with layouts as what one thread does"; }
+  void getDependentDialects(DialectRegistry& registry) const override {
+    registry.insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect, simt::SimtDialect, vector::VectorDialect>();
+  }
+
+  void runOnOperation() override {
+    llvm::SmallVector<func::FuncOp> kernels;
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      if (function->hasAttr("tile.kernel")) kernels.push_back(function);
+    for (func::FuncOp source : kernels) {
+      auto threads = source->getAttrOfType<IntegerAttr>("simt.threads");
+      if (!threads) {
+        source.emitError("assign-layouts has not run");
+        return signalPassFailure();
+      }
+      if (!source.getBody().hasOneBlock()) {
+        source.emitError("not supported on GPUs: unstructured control flow");
+        return signalPassFailure();
+      }
+      GpuOptions options = options_;
+      options.num_warps = static_cast<int>(threads.getInt() / 32);
+      OpBuilder b(source);
+      llvm::SmallVector<Type> arguments;
+      for (Type type : source.getArgumentTypes()) arguments.push_back(isa<tile::PtrType>(type) ? b.getI64Type() : type);
+      auto target = b.create<func::FuncOp>(source.getLoc(), source.getName(), b.getFunctionType(arguments, {}));
+      target->setAttr("simt.kernel", b.getUnitAttr());
+      target->setAttr("simt.threads", threads);
+      for (unsigned i = 0; i < source.getNumArguments(); ++i) target.setArgAttrs(i, source.getArgAttrDict(i));
+      if (failed(Emitter(source, target, options).Run())) return signalPassFailure();
+      source.erase();
+      EraseDead(target);
+    }
+  }
+
+ private:
+  GpuOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> CreateTileToSimtPass(const GpuOptions& options) { return std::make_unique<TileToSimt>(options); }
+
+}  // namespace tessera::compiler
