@@ -3,12 +3,14 @@
 #include <chrono>
 #include <set>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/status_macros.h"
 #include "compiler/analysis/launch_facts.h"
 #include "compiler/analysis/lints.h"
+#include "compiler/driver/gpu_compile.h"
+#include "compiler/driver/job_options.h"
 #include "compiler/driver/mlir_context.h"
 #include "compiler/frontend/check/emit_tile.h"
 #include "compiler/frontend/diagnostics/diagnostics.h"
@@ -79,13 +81,6 @@ std::vector<frontend::File> ParseAll(const SourceFiles& sources, frontend::Diagn
   return files;
 }
 
-bool OptionIsOn(const storage::LaunchOptions& options, const std::string& name, bool otherwise) {
-  auto it = options.extra().find(name);
-  if (it == options.extra().end()) return otherwise;
-  const std::string value = absl::AsciiStrToLower(it->second);
-  return !(value == "0" || value == "false" || value == "no" || value == "off" || value == "none");
-}
-
 // Measures consecutive stages.
 class StageClock {
  public:
@@ -153,6 +148,7 @@ struct Compiler::Impl {
       compiles = 1;
       mlir::DialectRegistry registry;
       RegisterCpuTargetDialects(&registry);
+      RegisterGpuDialects(&registry);
       context = std::make_unique<mlir::MLIRContext>(registry, mlir::MLIRContext::Threading::DISABLED);
       LoadTileDialects(*context);
     }
@@ -164,6 +160,7 @@ struct Compiler::Impl {
                            storage::KernelMetadata* metadata);
   absl::Status CompileInterpreter(mlir::ModuleOp module, storage::Artifact* artifact);
   absl::Status CompileCpu(mlir::ModuleOp module, const storage::CompileJob& job, storage::Artifact* artifact, StageClock& clock);
+  absl::Status CompileGpu(mlir::ModuleOp module, const storage::CompileJob& job, storage::Artifact* artifact, StageClock& clock);
 
   std::unique_ptr<mlir::MLIRContext> context;
   int compiles = 0;
@@ -190,6 +187,7 @@ absl::StatusOr<storage::Artifact> Compiler::Compile(const storage::CompileJob& j
 absl::Status Compiler::Impl::ReplaceTile(const storage::CompileJob& job, mlir::MLIRContext& context,
                                          mlir::OwningOpRef<mlir::ModuleOp>* module, storage::KernelMetadata* metadata) {
   const std::set<std::string> replaceable = job.target() == "cpu" ? std::set<std::string>{"tile", "tile_cpu", "loops", "llvm_dialect", "llvm", "asm"}
+                                            : IsGpuTarget(job.target()) ? std::set<std::string>{"tile", "simt", "ptx"}
                                                                   : std::set<std::string>{"tile"};
   for (const auto& [stage, text] : job.override_stages())
     if (replaceable.count(stage) == 0)
@@ -241,10 +239,19 @@ absl::Status Compiler::Impl::CompileCpu(mlir::ModuleOp module, const storage::Co
   return absl::OkStatus();
 }
 
+absl::Status Compiler::Impl::CompileGpu(mlir::ModuleOp module, const storage::CompileJob& job, storage::Artifact* artifact, StageClock& clock) {
+  std::vector<std::pair<std::string, double>> stage_seconds;
+  RETURN_IF_ERROR(CompileForGpu(module, job, artifact, &stage_seconds));
+  for (const auto& [stage, seconds] : stage_seconds) clock.Add(stage, seconds);
+  clock.Skip();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<storage::Artifact> Compiler::Impl::Compile(const storage::CompileJob& job, std::vector<storage::Diagnostic>* diagnostics) {
-  if (job.target() != "interpreter" && job.target() != "cpu") {
-    if (absl::StartsWith(job.target(), "sm_")) return absl::UnimplementedError(absl::StrCat("target '", job.target(), "' is not part of this build; there are: interpreter, cpu"));
-    return absl::InvalidArgumentError(absl::StrCat("unknown target '", job.target(), "'; there are: interpreter, cpu"));
+  if (IsGpuTarget(job.target())) {
+    if (absl::Status status = CheckGpuJob(job); !status.ok()) return status;
+  } else if (job.target() != "interpreter" && job.target() != "cpu") {
+    return absl::InvalidArgumentError(absl::StrCat("unknown target '", job.target(), "'; there are: interpreter, cpu, and GPUs as sm_90a"));
   }
   storage::Artifact artifact;
   artifact.set_format_version(kArtifactFormat);
@@ -309,7 +316,9 @@ absl::StatusOr<storage::Artifact> Compiler::Impl::Compile(const storage::Compile
   if (wanted("tile")) (*artifact.mutable_stages())["tile"] = TextOf(*module);
   clock.Skip();
 
-  absl::Status status = job.target() == "cpu" ? CompileCpu(*module, job, &artifact, clock) : CompileInterpreter(*module, &artifact);
+  absl::Status status = IsGpuTarget(job.target()) ? CompileGpu(*module, job, &artifact, clock)
+                        : job.target() == "cpu"   ? CompileCpu(*module, job, &artifact, clock)
+                                                  : CompileInterpreter(*module, &artifact);
   if (!status.ok()) return status;
   if (job.target() == "interpreter") clock.Finish("bytecode");
   return artifact;

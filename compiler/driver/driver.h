@@ -34,8 +34,8 @@ class Compiler {
   // Compiles one variant. INVALID_ARGUMENT: the source or the signature is at fault (see diagnostics).
   // UNIMPLEMENTED: a part of the language this target does not have. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: a
   // limit of the target, named. The status message is the first error, rendered with its source line and caret.
-  // Stages of `emit`: ast, tile; cpu also tile_cpu, plan, loops, llvm_dialect, llvm, asm. Names that the target does not
-  // have are left out. `override_stages` replaces "tile", for the cpu also tile_cpu, loops, llvm_dialect, llvm and asm;
+  // Stages of `emit`: ast, tile; cpu also tile_cpu, plan, loops, llvm_dialect, llvm, asm; GPUs
+  // tile_gpu, simt, llvm, ptx. Names that the target does not have are left out. `override_stages` replaces "tile", for the cpu also tile_cpu, loops, llvm_dialect, llvm and asm, for GPUs simt and ptx;
   // others are ignored with a note.
   absl::StatusOr<storage::Artifact> Compile(const storage::CompileJob& job,
                                             std::vector<storage::Diagnostic>* diagnostics);

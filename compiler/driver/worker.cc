@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/driver/driver.h"
+#include "compiler/target/nvptx/assembler.h"
 #include "proto/worker/worker.pb.h"
 
 namespace tessera::compiler {
@@ -101,6 +104,12 @@ worker::WorkerResponse Refuse(const std::string& why) {
 }  // namespace
 
 int RunWorker(int socket_fd) {
+  // Where there is a GPU, its assembler is loaded before it is needed.
+  std::thread warm_up;
+  if (access("/dev/nvidiactl", F_OK) == 0) warm_up = std::thread(WarmUpAssembler);
+  absl::Cleanup join = [&] {
+    if (warm_up.joinable()) warm_up.join();
+  };
   Compiler compiler;
   std::string bytes;
   while (true) {

@@ -81,15 +81,20 @@ const NvJitLink* LoadNvJitLink() {
   return loaded;
 }
 
-std::string FindPtxas() {
+// A program of the toolkit, or of the PATH; empty: there is none.
+std::string FindProgram(absl::string_view name) {
   std::vector<std::string> paths;
-  if (const char* path = std::getenv("TESSERA_PTXAS"); path && *path) paths.push_back(path);
-  for (const std::string& folder : CudaToolkits()) paths.push_back(folder + "/bin/ptxas");
+  for (const std::string& folder : CudaToolkits()) paths.push_back(absl::StrCat(folder, "/bin/", name));
   if (const char* search = std::getenv("PATH"))
-    for (absl::string_view folder : absl::StrSplit(search, ':')) paths.push_back(absl::StrCat(folder, "/ptxas"));
+    for (absl::string_view folder : absl::StrSplit(search, ':')) paths.push_back(absl::StrCat(folder, "/", name));
   for (const std::string& path : paths)
     if (access(path.c_str(), X_OK) == 0) return path;
   return "";
+}
+
+std::string FindPtxas() {
+  if (const char* path = std::getenv("TESSERA_PTXAS"); path && *path) return path;
+  return FindProgram("ptxas");
 }
 
 std::string LogText(int (*size)(void*, size_t*), int (*get)(void*, char*), void* handle) {
@@ -134,34 +139,58 @@ std::string ReadFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-absl::StatusOr<Cubin> AssembleByProgram(const std::string& ptxas, const std::string& ptx, const GpuArch& arch) {
-  const char* temporary = std::getenv("TMPDIR");
-  std::string folder = absl::StrCat(temporary && *temporary ? temporary : "/tmp", "/tessera-ptxas-XXXXXX");
-  if (!mkdtemp(folder.data())) return absl::UnavailableError(absl::StrCat("no temporary folder for ", ptxas, ": ", std::strerror(errno)));
-  const std::string input = folder + "/kernel.ptx", output = folder + "/kernel.cubin", log = folder + "/log";
-  std::ofstream(input, std::ios::binary) << ptx;
-  const std::string target = absl::StrCat("-arch=", arch.name);
-  std::vector<const char*> arguments = {ptxas.c_str(), target.c_str(), "-O3", "-lineinfo", "-v", input.c_str(), "-o", output.c_str(), nullptr};
+// A folder of our own that goes with its files.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    const char* parent = std::getenv("TMPDIR");
+    path_ = absl::StrCat(parent && *parent ? parent : "/tmp", "/tessera-gpu-XXXXXX");
+    if (!mkdtemp(path_.data())) path_.clear();
+  }
+  ~TemporaryFolder() {
+    for (const std::string& file : files_) unlink(file.c_str());
+    if (!path_.empty()) rmdir(path_.c_str());
+  }
+  bool ok() const { return !path_.empty(); }
+  std::string File(absl::string_view name) {
+    files_.push_back(absl::StrCat(path_, "/", name));
+    return files_.back();
+  }
+
+ private:
+  std::string path_;
+  std::vector<std::string> files_;
+};
+
+// Runs a program with its output, errors too, to the file `output`; whether it ended well.
+bool RunProgram(const std::vector<std::string>& words, const std::string& output) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   posix_spawn_file_actions_adddup2(&files, 1, 2);
   pid_t child = 0;
-  int status = posix_spawn(&child, ptxas.c_str(), &files, nullptr, const_cast<char**>(arguments.data()), environ);
+  int status = posix_spawn(&child, arguments[0], &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  bool done = status == 0;
-  if (done) {
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (status != 0) return false;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+absl::StatusOr<Cubin> AssembleByProgram(const std::string& ptxas, const std::string& ptx, const GpuArch& arch) {
+  TemporaryFolder folder;
+  if (!folder.ok()) return absl::UnavailableError(absl::StrCat("no temporary folder for ", ptxas, ": ", std::strerror(errno)));
+  const std::string input = folder.File("kernel.ptx"), output = folder.File("kernel.cubin"), log = folder.File("log");
+  std::ofstream(input, std::ios::binary) << ptx;
   Cubin result;
   result.assembler = ptxas;
+  const bool done = RunProgram({ptxas, absl::StrCat("-arch=", arch.name), "-O3", "-lineinfo", "-v", input, "-o", output}, log);
   result.log = ReadFile(log);
-  if (done) result.code = ReadFile(output);
-  for (const std::string& path : {input, output, log}) unlink(path.c_str());
-  rmdir(folder.c_str());
   if (!done) return Refused(arch, ptxas, result.log);
+  result.code = ReadFile(output);
   return result;
 }
 
@@ -195,6 +224,21 @@ absl::StatusOr<Cubin> Assemble(const std::string& ptx, const std::string& entry,
   cubin->local_bytes = NumberBefore(log, " bytes stack frame");
   cubin->spill_bytes = NumberBefore(log, " bytes spill stores");
   return cubin;
+}
+
+absl::StatusOr<std::string> Disassemble(const std::string& cubin) {
+  std::vector<std::string> words;
+  if (std::string program = FindProgram("nvdisasm"); !program.empty()) words = {program, "-c"};
+  else if (program = FindProgram("cuobjdump"); !program.empty()) words = {program, "-sass"};
+  else return absl::FailedPreconditionError("no disassembler for NVIDIA GPUs: neither nvdisasm nor cuobjdump is in a CUDA toolkit or on the PATH");
+  TemporaryFolder folder;
+  if (!folder.ok()) return absl::UnavailableError(absl::StrCat("no temporary folder for ", words[0], ": ", std::strerror(errno)));
+  const std::string input = folder.File("kernel.cubin"), output = folder.File("sass");
+  std::ofstream(input, std::ios::binary) << cubin;
+  words.push_back(input);
+  const bool done = RunProgram(words, output);
+  std::string text = ReadFile(output);
+  return done ? absl::StatusOr<std::string>(text) : absl::InternalError(absl::StrCat(words[0], ": ", text));
 }
 
 void WarmUpAssembler() {

@@ -24,6 +24,9 @@ struct Cubin {
 // message is its own.
 absl::StatusOr<Cubin> Assemble(const std::string& ptx, const std::string& entry, const GpuArch& arch);
 
+// The machine code as text, by the toolkit's nvdisasm or cuobjdump. FAILED_PRECONDITION: there is neither.
+absl::StatusOr<std::string> Disassemble(const std::string& cubin);
+
 // Loads the assembler and assembles a tiny kernel: the first use in a process takes up to 200 ms more than later ones.
 void WarmUpAssembler();
 
