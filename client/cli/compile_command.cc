@@ -13,6 +13,7 @@
 #include "client/cli/kernel_dump.h"
 #include "client/cli/literal.h"
 #include "compiler/driver/driver.h"
+#include "compiler/driver/explain.h"
 #include "compiler/driver/signature/signature.h"
 
 namespace tessera::cli {
@@ -110,7 +111,7 @@ absl::StatusOr<storage::CompileJob> MakeJob(const CompileWords& words, std::stri
 }
 
 // The stages that --emit takes: those of all targets, "object" and "metadata" of every artifact.
-const std::vector<std::string> kStages = {"ast",  "tile", "tile_cpu", "plan", "loops", "layout", "llvm_dialect", "llvm",
+const std::vector<std::string> kStages = {"ast",  "tile", "tile_cpu", "plan", "loops", "layout", "simt", "llvm_dialect", "llvm",
                                           "ptx",  "sass", "asm",      "object", "metadata"};
 
 absl::Status WriteOut(const std::string& path, const std::string& bytes) {
@@ -202,20 +203,40 @@ absl::Status RunCompile(const CompileWords& words, const CommandContext& context
   return absl::UnimplementedError(absl::StrCat("target ", job.target(), " has no stage '", words.emit, "'; it has: ", all));
 }
 
+absl::Status RunExplain(CompileWords words, const CommandContext& context) {
+  std::string path;
+  if (words.target.empty()) words.target = "sm_90a";
+  ASSIGN_OR_RETURN(storage::CompileJob job, MakeJob(words, &path));
+  job.add_emit("ptx");
+  ASSIGN_OR_RETURN(storage::Artifact artifact, CompileJob(job));
+  ASSIGN_OR_RETURN(compiler::KernelExplanation explanation, compiler::ExplainKernel(artifact));
+  return WriteOut(words.out, context.json ? explanation.Json() : explanation.Text());
+}
+
+void AddJobOptions(CLI::App& command, CompileWords& words) {
+  AddKernelOptions(command, words.kernel);
+  command.add_option("--target", words.target, "interpreter, cpu, sm_90a, ... (default: cpu)");
+  command.add_option("--signature", words.signature, "x=*fp16:16,n=i32:16,m=i32,one=1,bias=None");
+  command.add_option("-o", words.out, "output file (default: standard output)");
+}
+
 }  // namespace
 
 void AddCompileCommand(CLI::App& app, CommandContext& context, Action* action) {
   CLI::App* command = app.add_subcommand("compile", "compile one variant of a kernel; needs no daemon");
   auto words = std::make_shared<CompileWords>();
-  AddKernelOptions(*command, words->kernel);
-  command->add_option("--target", words->target, "interpreter, cpu, sm_90a, ... (default: cpu)");
-  command->add_option("--signature", words->signature, "x=*fp16:16,n=i32:16,m=i32,one=1,bias=None");
+  AddJobOptions(*command, *words);
   command->add_option("--emit", words->emit, absl::StrCat(absl::StrJoin(kStages, ", "), ": what of it a target has"))->check(CLI::IsMember(kStages));
-  command->add_option("-o", words->out, "output file (default: standard output)");
   command->add_option("--dump-dir", words->dump_dir, "keep every stage here, as KERNEL.STAGE");
   command->add_option("--override-dir", words->override_dir, "take the stages here that were edited");
   AddConnectionOptions(*command, context);
   command->callback([words, &context, action] { *action = [words, &context] { return RunCompile(*words, context); }; });
+
+  CLI::App* explain = app.add_subcommand("explain", "registers, occupancy, access widths and matrix instructions of a kernel's GPU code; needs no GPU");
+  auto explained = std::make_shared<CompileWords>();
+  AddJobOptions(*explain, *explained);
+  AddConnectionOptions(*explain, context);
+  explain->callback([explained, &context, action] { *action = [explained, &context] { return RunExplain(*explained, context); }; });
 }
 
 }  // namespace tessera::cli
