@@ -13,8 +13,12 @@ namespace tessera::cache {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
+  TemporaryDirectory() : TemporaryDirectory("") {}
+  // Below `preferred`, if that can be used.
+  explicit TemporaryDirectory(const std::string& preferred) {
     const char* parent = std::getenv("TEST_TMPDIR");
+    path_ = preferred + "/tessera_cache_XXXXXX";
+    if (!preferred.empty() && mkdtemp(&path_[0]) != nullptr) return;
     path_ = std::string(parent != nullptr ? parent : "/tmp") + "/tessera_cache_XXXXXX";
     TESSERA_CHECK(mkdtemp(&path_[0]) != nullptr, "a test needs a temporary directory");
   }

@@ -1,6 +1,8 @@
 #include "cache/store/rocksdb/rocksdb_record_store.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bitset>
@@ -54,8 +56,15 @@ absl::Status PrepareDirectory(const std::string& path) {
   }
   const bool is_new = fs::create_directories(path, error);
   if (error) return absl::UnavailableError(absl::StrCat("creating ", path, ": ", error.message()));
+  if (!is_new) return absl::OkStatus();
   // Kernels' source is nobody else's to read.
-  if (is_new && chmod(path.c_str(), 0700) != 0) return absl::UnavailableError("changing the mode of " + path);
+  if (chmod(path.c_str(), 0700) != 0) return absl::UnavailableError("changing the mode of " + path);
+  // Its name is to survive a power cut, as what is stored in it will.
+  const int parent = open(fs::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (parent >= 0) {
+    fsync(parent);
+    close(parent);
+  }
   return absl::OkStatus();
 }
 

@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "cache/store/conformance/store_conformance.h"
 #include "cache/store/rocksdb/rocksdb_record_store.h"
+#include "cache/store/rocksdb/schema_one.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "rocksdb/db.h"
 
 namespace tessera::cache {
 namespace {
@@ -134,27 +134,6 @@ TEST(RocksdbStore, CopiesWhatCanBeReadWhereAnAdditiveStepFails) {
   EXPECT_TRUE((*store)->FindArtifact(TestKey("a"))->found());
 }
 
-// What the previous release left behind: no inventory, no failures.
-void MakeSchemaOne(const std::string& directory) {
-  fs::rename(directory + "/db.v2", directory + "/db.v1");
-  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {{rocksdb::kDefaultColumnFamilyName, {}}};
-  for (const Family* family : AllFamilies()) {
-    rocksdb::ColumnFamilyOptions options;
-    family->tune(FamilyResources{}, &options);
-    descriptors.emplace_back(family->name, options);
-  }
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* raw = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(rocksdb::DBOptions(), directory + "/db.v1", descriptors, &handles, &raw).ok());
-  const std::unique_ptr<rocksdb::DB> db(raw);
-  for (rocksdb::ColumnFamilyHandle* handle : handles) {
-    if (handle->GetName() == "inventory" || handle->GetName() == "failures") {
-      ASSERT_TRUE(db->DropColumnFamily(handle).ok());
-    }
-    ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
-  }
-}
-
 TEST(RocksdbStore, MigratesTheDatabaseOfThePreviousRelease) {
   TemporaryDirectory directory;
   {
@@ -164,7 +143,7 @@ TEST(RocksdbStore, MigratesTheDatabaseOfThePreviousRelease) {
     ASSERT_TRUE(store->PutTuning(TuningKey("k", "m", "b", "d"), {}).ok());
     store->AddUsage(TestKey("a"), "a", "m", 3, 2000000000);
   }
-  ASSERT_NO_FATAL_FAILURE(MakeSchemaOne(directory.path()));
+  MakeSchemaOne(directory.path());
   std::vector<std::string> notes;
   RocksdbStoreOptions options;
   options.note = [&](absl::string_view note) { notes.emplace_back(note); };
