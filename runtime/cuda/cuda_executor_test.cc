@@ -451,6 +451,26 @@ TEST_F(CudaExecutorTest, CopiesBetweenHostAndDeviceMemory) {
   EXPECT_EQ(results.Await(2).status.code(), absl::StatusCode::kOutOfRange);
 }
 
+TEST_F(CudaExecutorTest, TellsWhatAKernelReports) {
+  const uint64_t report = Load("report");
+  auto launch = [&](uint64_t code) {
+    params_ = {{0, code, 0}};
+    Results results;
+    executor_->Submit(Command(report, 1), absl::ZeroDuration(), results.Expect());
+    return results.Await(0);
+  };
+  const LaunchResult printed = launch(0);
+  EXPECT_TRUE(printed.status.ok()) << printed.status;
+  EXPECT_EQ(printed.printed, "pid (0, 0, 0) idx () seven: 7\n");
+  const absl::Status asserted = launch(1).status;
+  EXPECT_EQ(asserted.code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(absl::StrContains(asserted.message(), "x > 0 in kernel report at kernel.py:12"))
+      << asserted;
+  EXPECT_EQ(launch(2).status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_TRUE(launch(0).status.ok());
+  EXPECT_EQ(executor_->restarts(), 0u);
+}
+
 TEST_F(CudaExecutorTest, AKernelThatFaultsIsQuarantinedAndCostsOneRestart) {
   CUdeviceptr x = Allocate(4096);
   const uint64_t region = MapIpc(x), add = Load("add_one"), fault = Load("fault");

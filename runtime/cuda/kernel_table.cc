@@ -103,7 +103,9 @@ absl::StatusOr<std::shared_ptr<DeviceKernel>> KernelTable::Load(
   kernel->entry_ = metadata.entry_symbol().empty() ? metadata.kernel() : metadata.entry_symbol();
   kernel->code_ = artifact.code();  // PTX is text: a string's data ends with 0
   const uint32_t warps = metadata.options().num_warps();
-  kernel->threads = kWarpThreads * (warps == 0 ? 4 : warps);
+  kernel->threads =
+      metadata.threads() != 0 ? metadata.threads() : kWarpThreads * (warps == 0 ? 4 : warps);
+  kernel->report_messages = metadata.report_messages();
   kernel->cluster_blocks = std::max<uint32_t>(metadata.options().num_ctas(), 1);
   kernel->shared_bytes = metadata.shared_bytes();
   for (const storage::EntryParameter& parameter : metadata.parameters())

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "proto/storage/artifacts.pb.h"
 #include "runtime/cuda/gpu.h"
+#include "runtime/cuda/launch_reports.h"
 
 namespace tessera::runtime {
 
@@ -33,6 +34,7 @@ class DeviceKernel {
   uint32_t threads = 128;       // a block
   uint32_t shared_bytes = 0;    // dynamic
   uint32_t cluster_blocks = 1;  // num_ctas
+  ReportMessages report_messages;  // not empty: launches pass a report
   std::atomic<uint32_t> on_probation{0};  // launches that are still to run alone
 
  private:

@@ -56,7 +56,7 @@ LaunchEngine::~LaunchEngine() {
   const CudaDriver& driver = gpu_->driver();
   for (auto& entry : streams_) {
     driver.cuStreamSynchronize(entry.second.stream);
-    for (Running& running : entry.second.running) ReleaseKernel(running.launch);
+    for (Running& running : entry.second.running) ReleaseKernel(running);
     driver.cuStreamDestroy(entry.second.stream);
   }
   for (Slot& slot : slots_) {
@@ -76,6 +76,9 @@ void LaunchEngine::Submit(DeviceLaunch launch) {
 
 bool LaunchEngine::RoomFor(const DeviceLaunch& launch) const {
   if (alone_ || free_slots_.empty()) return false;
+  if (launch.kernel != nullptr && !launch.kernel->report_messages.empty() &&
+      !reports_.available())
+    return false;
   return launch.kernel == nullptr || launch.kernel->on_probation.load() == 0 ||
          (on_device_ == 0 && waiting_ == 0);
 }
@@ -130,42 +133,56 @@ void LaunchEngine::Start(Stream* stream, DeviceLaunch launch) {
   CUfunction function = nullptr;
   FinishedLaunch failed;
   failed.id = launch.id;
-  if (launch.kernel != nullptr) {
-    absl::StatusOr<CUfunction> acquired = kernels_->Acquire(launch.kernel.get());
-    if (!acquired.ok()) {
-      failed.status = acquired.status();
-      return on_finished_(std::move(failed));
-    }
-    function = *acquired;
-  }
-  const uint32_t slot = free_slots_.back();
-  marks_[slot].begun.store(0, std::memory_order_relaxed);
-  marks_[slot].ended.store(0, std::memory_order_release);
+  Running running;
+  running.launch = std::move(launch);
+  running.slot = free_slots_.back();
+  failed.status = AcquireKernel(&running, &function);
+  if (!failed.status.ok()) return on_finished_(std::move(failed));
+  marks_[running.slot].begun.store(0, std::memory_order_relaxed);
+  marks_[running.slot].ended.store(0, std::memory_order_release);
   const char* attempt = "";
-  const CUresult result = Enqueue(stream, launch, slot, function, &attempt);
+  const CUresult result = Enqueue(stream, running, function, &attempt);
   const bool poisoned = PoisonsContext(result);
   if (result != CUDA_SUCCESS && !poisoned) {
     failed.status = CudaStatus(gpu_->driver(), result, attempt);
-    ReleaseKernel(launch);
+    ReleaseKernel(running);
     return on_finished_(std::move(failed));
   }
   free_slots_.pop_back();
-  alone_ = launch.kernel != nullptr && launch.kernel->on_probation.load() > 0;
+  const DeviceKernel* kernel = running.launch.kernel.get();
+  alone_ = kernel != nullptr && kernel->on_probation.load() > 0;
   if (stream->running.empty()) {
     stream->head_since_ns = MonotonicNanos();
     active_.push_back(stream);
   }
-  const uint64_t id = launch.id;
-  const bool tell = launch.tell_enqueued;
-  stream->running.push_back({std::move(launch), slot});
+  const uint64_t id = running.launch.id;
+  const bool tell = running.launch.tell_enqueued;
+  stream->running.push_back(std::move(running));
   ++on_device_;
   if (poisoned) return Lose(result, attempt);
   if (tell) on_enqueued_(id);
 }
 
-CUresult LaunchEngine::Enqueue(Stream* stream, const DeviceLaunch& launch, uint32_t slot,
-                               CUfunction function, const char** attempt) {
+absl::Status LaunchEngine::AcquireKernel(Running* running, CUfunction* function) {
+  DeviceKernel* kernel = running->launch.kernel.get();
+  if (kernel == nullptr) return absl::OkStatus();
+  if (!kernel->report_messages.empty()) {
+    ASSIGN_OR_RETURN(running->report, reports_.Acquire());
+  }
+  absl::StatusOr<CUfunction> acquired = kernels_->Acquire(kernel);
+  if (acquired.ok()) {
+    *function = *acquired;
+  } else if (running->report.host != nullptr) {
+    reports_.Release(running->report);
+  }
+  return acquired.status();
+}
+
+CUresult LaunchEngine::Enqueue(Stream* stream, const Running& running, CUfunction function,
+                               const char** attempt) {
   const CudaDriver& driver = gpu_->driver();
+  const DeviceLaunch& launch = running.launch;
+  const uint32_t slot = running.slot;
   const CUdeviceptr marks = device_marks_ + slot * sizeof(Marks);
   CUresult result = CUDA_SUCCESS;
   auto step = [&](CUresult done, const char* what) {
@@ -181,7 +198,7 @@ CUresult LaunchEngine::Enqueue(Stream* stream, const DeviceLaunch& launch, uint3
       !step(driver.cuEventRecord(slots_[slot].begin, stream->stream), "recording an event"))
     return result;
   if (launch.kernel != nullptr &&
-      !step(EnqueueKernel(launch, function, stream->stream), "launching the kernel"))
+      !step(EnqueueKernel(running, function, stream->stream), "launching the kernel"))
     return result;
   if (launch.copy &&
       !step(driver.cuMemcpyAsync(launch.copy->to, launch.copy->from, launch.copy->bytes,
@@ -198,10 +215,11 @@ CUresult LaunchEngine::Enqueue(Stream* stream, const DeviceLaunch& launch, uint3
   return result;
 }
 
-CUresult LaunchEngine::EnqueueKernel(const DeviceLaunch& launch, CUfunction function,
+CUresult LaunchEngine::EnqueueKernel(const Running& running, CUfunction function,
                                      CUstream stream) {
+  const DeviceLaunch& launch = running.launch;
   const DeviceKernel& kernel = *launch.kernel;
-  uint64_t report = 0;
+  uint64_t report = running.report.device;
   std::vector<void*> params;
   params.reserve(launch.params.size() + 1);
   // The driver reads as many bytes of each slot as the parameter has.
@@ -291,7 +309,8 @@ void LaunchEngine::Finish(Stream* stream, uint64_t now_ns) {
   free_slots_.push_back(running.slot);
   if (running.launch.kernel != nullptr && running.launch.kernel->on_probation.load() > 0)
     --running.launch.kernel->on_probation;
-  ReleaseKernel(running.launch);
+  ReadReport(running, &finished);
+  ReleaseKernel(running);
   on_finished_(std::move(finished));
 }
 
@@ -302,8 +321,9 @@ void LaunchEngine::StartWaiting() {
     while (!lost_ && !stream.waiting.empty() && !free_slots_.empty() && !alone_ &&
            stream.running.size() < options_.launches_of_stream) {
       // One on probation starts when it is alone.
-      const DeviceLaunch& next = stream.waiting.front();
-      if (next.kernel != nullptr && next.kernel->on_probation.load() > 0 && on_device_ > 0) break;
+      const DeviceKernel* next = stream.waiting.front().kernel.get();
+      if (next != nullptr && next->on_probation.load() > 0 && on_device_ > 0) break;
+      if (next != nullptr && !next->report_messages.empty() && !reports_.available()) break;
       DeviceLaunch launch = std::move(stream.waiting.front());
       stream.waiting.pop_front();
       --waiting_;
@@ -317,8 +337,18 @@ void LaunchEngine::StartWaiting() {
   }
 }
 
-void LaunchEngine::ReleaseKernel(const DeviceLaunch& launch) {
-  if (launch.kernel != nullptr) kernels_->Release(launch.kernel.get());
+void LaunchEngine::ReadReport(const Running& running, FinishedLaunch* finished) {
+  if (running.report.host == nullptr) return;
+  const DeviceKernel& kernel = *running.launch.kernel;
+  const GpuLaunchReport& report = *running.report.host;
+  finished->status = StatusOfReport(report, kernel.report_messages, kernel.name);
+  if (report.prints > 0) finished->printed = PrintedText(report, kernel.report_messages);
+}
+
+void LaunchEngine::ReleaseKernel(const Running& running) {
+  if (running.launch.kernel == nullptr) return;
+  kernels_->Release(running.launch.kernel.get());
+  if (running.report.host != nullptr) reports_.Release(running.report);
 }
 
 // ---- Loss.

@@ -27,6 +27,7 @@
 #include "runtime/cuda/device_memory.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/kernel_table.h"
+#include "runtime/cuda/launch_reports.h"
 
 namespace tessera::runtime {
 
@@ -78,6 +79,7 @@ struct LaunchEngineOptions {
   uint32_t launches = 256;           // on the GPU at once; more wait here
   uint32_t launches_of_stream = 64;  // so that one stream cannot fill the GPU's queues
   uint32_t streams = 64;             // kept; beyond it idle ones go
+  uint32_t reports = 64;             // launches at once of kernels that report
   uint64_t kill_after_ns = 30ull * 1000 * 1000 * 1000;
 };
 
@@ -121,6 +123,7 @@ class LaunchEngine {
   struct Running {
     DeviceLaunch launch;
     uint32_t slot = 0;
+    LaunchReports::Report report;  // of kernels that write one
   };
   struct Stream {
     CUstream stream = nullptr;
@@ -135,6 +138,7 @@ class LaunchEngine {
       : gpu_(gpu),
         kernels_(kernels),
         options_(options),
+        reports_(gpu, options.reports),
         on_enqueued_(std::move(on_enqueued)),
         on_finished_(std::move(on_finished)) {}
   absl::Status Prepare();
@@ -145,20 +149,23 @@ class LaunchEngine {
   absl::StatusOr<Stream*> StreamOf(const StreamKey& key);
   void DropIdleStream();
   void Start(Stream* stream, DeviceLaunch launch);
-  CUresult Enqueue(Stream* stream, const DeviceLaunch& launch, uint32_t slot, CUfunction function,
+  CUresult Enqueue(Stream* stream, const Running& running, CUfunction function,
                    const char** attempt);
-  CUresult EnqueueKernel(const DeviceLaunch& launch, CUfunction function, CUstream stream);
+  CUresult EnqueueKernel(const Running& running, CUfunction function, CUstream stream);
+  absl::Status AcquireKernel(Running* running, CUfunction* function);
+  void ReadReport(const Running& running, FinishedLaunch* finished);
   void Finish(Stream* stream, uint64_t now_ns);
   void StartWaiting();
   bool Ended(const Running& running) const;
   void CheckDevice(uint64_t now_ns);
   void CheckAges(uint64_t now_ns);
   void Lose(CUresult result, const std::string& attempt);
-  void ReleaseKernel(const DeviceLaunch& launch);
+  void ReleaseKernel(const Running& running);
 
   const GpuContext* const gpu_;
   KernelTable* const kernels_;
   const LaunchEngineOptions options_;
+  LaunchReports reports_;
   const OnEnqueued on_enqueued_;
   const OnFinished on_finished_;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/kernel_abi.h"
 #include "runtime/ring/futex.h"
 
 namespace tessera::runtime {
@@ -68,6 +69,40 @@ AGAIN:
   ret;
 }
 
+.visible .entry report(.param .u32 code, .param .u64 out)
+{
+  .reg .pred %p;
+  .reg .b32 %r<3>;
+  .reg .b64 %d<3>;
+  ld.param.u32 %r0, [code];
+  ld.param.u64 %d0, [out];
+  cvta.to.global.u64 %d1, %d0;
+  mov.u32 %r1, %tid.x;
+  setp.ne.s32 %p, %r1, 0;
+  @%p bra DONE;
+  mov.u32 %r2, 1;
+  setp.ne.s32 %p, %r0, 0;
+  @%p bra FAIL;
+  st.global.u32 [%d1+32], %r2;
+  mov.u64 %d2, 7;
+  st.global.u64 [%d1+64], %d2;
+  mov.u32 %r1, 0;
+  st.global.u32 [%d1+72], %r1;
+  st.global.u32 [%d1+76], %r1;
+  st.global.u32 [%d1+80], %r1;
+  st.global.u32 [%d1+84], %r1;
+  st.global.u32 [%d1+88], %r1;
+  st.global.u32 [%d1+92], %r2;
+  bra DONE;
+FAIL:
+  sub.s32 %r1, %r0, 1;
+  st.global.u32 [%d1+4], %r1;
+  st.global.u32 [%d1+8], %r0;
+  st.global.u32 [%d1], %r2;
+DONE:
+  ret;
+}
+
 .visible .entry fault()
 {
   .reg .b32 %r<1>;
@@ -81,7 +116,8 @@ AGAIN:
 
 const std::map<std::string, std::vector<const char*>>& ParameterTypes() {
   static const auto* types = new std::map<std::string, std::vector<const char*>>{
-      {"add_one", {"*i32", "i32"}}, {"wait_flag", {"*i32"}}, {"spin", {"i64"}}, {"fault", {}}};
+      {"add_one", {"*i32", "i32"}}, {"wait_flag", {"*i32"}}, {"spin", {"i64"}}, {"fault", {}},
+      {"report", {"i32"}}};
   return *types;
 }
 
@@ -101,6 +137,20 @@ bool WaitFlag(const uint64_t* params, uint64_t, const std::function<bool()>& sto
 bool Spin(const uint64_t* params, uint64_t, const std::function<bool()>& stop) {
   const uint64_t end = MonotonicNanos() + params[0];
   while (MonotonicNanos() < end && !stop()) std::this_thread::yield();
+  return true;
+}
+
+bool Report(const uint64_t* params, uint64_t, const std::function<bool()>&) {
+  const auto code = static_cast<uint32_t>(params[0]);
+  auto* report = reinterpret_cast<GpuLaunchReport*>(params[1]);
+  if (code == 0) {
+    report->records[0] = {7, 0, {0, 0, 0}, 0, 1};
+    report->prints = 1;
+  } else {
+    report->kind = code - 1;
+    report->message = code;
+    report->failed = 1;
+  }
   return true;
 }
 
@@ -126,13 +176,21 @@ storage::Artifact GpuTestKernel(const std::string& kernel) {
     parameter->set_type(type);
     parameter->set_source_index(index++);
   }
+  if (kernel == "report") {
+    for (const char* text : {"seven: ", "x > 0", "store outside 'x'"}) {
+      auto* message = metadata->add_report_messages();
+      message->set_text(text);
+      message->set_where("kernel.py:12");
+    }
+    metadata->mutable_report_messages(0)->set_kind("i64");
+  }
   return artifact;
 }
 
 const TestKernelFunction* FindTestKernel(const std::string& entry) {
   static const auto* functions = new std::map<std::string, TestKernelFunction>{
       {"add_one", {2, AddOne}}, {"wait_flag", {1, WaitFlag}}, {"spin", {1, Spin}},
-      {"fault", {0, Fault}}};
+      {"fault", {0, Fault}}, {"report", {2, Report}}};
   auto found = functions->find(entry);
   return found == functions->end() ? nullptr : &found->second;
 }
