@@ -218,6 +218,9 @@ class NvptxTarget : public Target {
  public:
   explicit NvptxTarget(std::string name) : name_(std::move(name)) {}
   std::string name() const override { return name_; }
+  std::string WhySkipped(const std::string& test) const override {
+    return test == "InlineAssembly.IsRefusedWithWhatIsSupportedInstead" ? "a GPU has inline assembly" : "";
+  }
   absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const storage::Artifact& artifact) override {
     auto program = std::make_unique<GpuProgram>(*TheGpu(), artifact.metadata());
     RETURN_IF_ERROR(program->Load(artifact.code()));

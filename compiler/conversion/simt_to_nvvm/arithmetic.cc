@@ -1,7 +1,7 @@
 // arith, math, vector, and operations of the tile dialect on scalars.
 //
-// fp32 division and square root are the hardware's fast forms, as Triton's are (2 ulp; 1 ulp): operations that carry the
-// attribute "tile.round_nearest" (tl.div_rn, tl.sqrt_rn) round as IEEE says.
+// fp32 division and square root are the hardware's fast forms, as Triton's are (2 ulp; 1 ulp), and products may fuse with
+// sums: operations that carry the attribute "tile.round_nearest" (tl.div_rn, tl.sqrt_rn) round as IEEE says.
 #include "compiler/conversion/simt_to_nvvm/translator.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -100,6 +100,8 @@ Value* SimtTranslator::FloatBinary(mlir::Operation* op, Value* a, Value* b, mlir
     a = Widen(a, type);
     b = Widen(b, type);
   }
+  llvm::IRBuilder<>::FastMathFlagGuard guard(b_);
+  if (RoundsToNearest(op)) b_.clearFastMathFlags();
   auto result = llvm::TypeSwitch<mlir::Operation*, Value*>(op)
                     .Case([&](arith::AddFOp) { return b_.CreateFAdd(a, b); })
                     .Case([&](arith::SubFOp) { return b_.CreateFSub(a, b); })

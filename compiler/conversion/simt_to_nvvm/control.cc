@@ -209,6 +209,11 @@ LogicalResult SimtTranslator::Kernel(mlir::func::FuncOp kernel) {
   shared_->setAlignment(llvm::Align(16));
 
   b_.SetInsertPoint(BasicBlock::Create(context_, "", function_));
+  if (options_.contract_fp) {
+    llvm::FastMathFlags flags;
+    flags.setAllowContract();
+    b_.setFastMathFlags(flags);
+  }
   for (auto [argument, value] : llvm::zip(kernel.getArguments(), function_->args())) Set(argument, &value);
   report_ = function_->getArg(function_->arg_size() - 1);
   SetLocation(kernel->getLoc());

@@ -72,7 +72,13 @@ LogicalResult SimtTranslator::Report(simt::ReportOp op) {
 LogicalResult SimtTranslator::Print(simt::PrintOp op) {
   static_assert(sizeof(GpuPrintRecord) == 32, "the shift below");
   mlir::Type type = op.getValue().getType();
-  const int message = MessageIndex({op.getPrefix().str(), KindOf(type, op.getHex(), op.getIsUnsigned()), Place(op.getLoc()), int(op.getOperand())});
+  std::string kind = KindOf(type, op.getHex(), op.getIsUnsigned());
+  if (auto extents = op->getAttrOfType<mlir::DenseI64ArrayAttr>("simt.extents")) {
+    std::string text;
+    for (int64_t extent : extents.asArrayRef()) text += (text.empty() ? "" : ",") + std::to_string(extent);
+    kind += "[" + text + "]";
+  }
+  const int message = MessageIndex({op.getPrefix().str(), kind, Place(op.getLoc()), int(op.getOperand())});
   Value* value = Get(op.getValue());
   const unsigned bits = value->getType()->getPrimitiveSizeInBits();
   Value* raw = b_.CreateZExt(b_.CreateBitCast(value, b_.getIntNTy(bits)), i64_);

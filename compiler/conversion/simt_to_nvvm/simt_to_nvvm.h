@@ -25,13 +25,14 @@ namespace tessera::compiler {
 struct NvvmOptions {
   GpuArch arch;
   int max_registers = 0;  // .maxnreg; 0: the assembler decides
+  bool contract_fp = true;  // a * b + c may become one fused multiply-add
   bool line_info = true;
 };
 
 // A line of KernelMetadata.report_messages: what a GpuLaunchReport's index stands for.
 struct ReportMessage {
   std::string text;  // the assertion's message, or the prefix of a print
-  std::string kind;  // of a print: short dtype name, or "x8" .. "x64" for hexadecimal
+  std::string kind;  // of a print: short dtype name, or "x8" .. "x64" for hexadecimal; of blocks with their extents, "i32[4,8]"
   std::string where; // "file:line" of the operation
   int operand = 0;   // of a print: index of the printed operand
 };

@@ -66,8 +66,8 @@ absl::Status LinkLibdevice(const std::set<std::string>& symbols, llvm::Module* m
   };
   if (llvm::Linker::linkModules(*module, std::move(*library), llvm::Linker::LinkOnlyNeeded, internalize))
     return absl::InternalError(absl::StrCat("linking ", file->path, " failed"));
-  // Its functions flush subnormals, as in Triton: the language allows that in math functions alone.
-  module->addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", 1u);
+  // Math functions flush subnormals, as in Triton. The language allows that in them alone: not in the remainder.
+  module->addModuleFlag(llvm::Module::Override, "nvvm-reflect-ftz", symbols.count("__nv_fmodf") ? 0u : 1u);
   return absl::OkStatus();
 }
 

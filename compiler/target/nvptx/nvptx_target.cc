@@ -27,6 +27,7 @@ absl::StatusOr<GpuCode> CompileSimt(mlir::ModuleOp module, const NvptxOptions& o
   NvvmOptions nvvm_options;
   nvvm_options.arch = options.arch;
   nvvm_options.max_registers = options.max_registers;
+  nvvm_options.contract_fp = options.fp_fusion;
   ASSIGN_OR_RETURN(NvvmModule translated, SimtToNvvm(module, nvvm_options, context));
   code.entry_symbol = translated.entry_symbol;
   code.threads = translated.threads;
@@ -42,7 +43,6 @@ absl::StatusOr<GpuCode> CompileSimt(mlir::ModuleOp module, const NvptxOptions& o
   finish("libdevice");
   PtxOptions ptx_options;
   ptx_options.arch = options.arch;
-  ptx_options.contract_fp = options.fp_fusion;
   ptx_options.has_library = !translated.libdevice_symbols.empty();
   ptx_options.want_llvm = wants("llvm");
   ASSIGN_OR_RETURN(Ptx ptx, CompilePtx(*translated.module, ptx_options));

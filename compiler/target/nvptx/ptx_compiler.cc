@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> CreateTargetMachine(const P
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget("nvptx64-nvidia-cuda", error);
   if (!target) return absl::InternalError(absl::StrCat("code generation for NVIDIA GPUs: ", error));
   llvm::TargetOptions target_options;
-  target_options.AllowFPOpFusion = options.contract_fp ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
+  target_options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // where operations carry the flag "contract"
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine("nvptx64-nvidia-cuda", options.arch.llvm_cpu, "+ptx84", target_options, std::nullopt,
                                                                            std::nullopt, llvm::CodeGenOptLevel::Default));
   if (!machine) return absl::InternalError(absl::StrCat("no target machine for ", options.arch.name));

@@ -15,7 +15,6 @@ namespace tessera::compiler {
 
 struct PtxOptions {
   GpuArch arch;
-  bool contract_fp = true;   // a * b + c may become one fused multiply-add
   bool has_library = false;  // libdevice functions were linked in: they are inlined
   bool want_llvm = false;    // text of the optimised LLVM IR
 };
