@@ -144,6 +144,27 @@ TEST(LaunchChecks, ABlockPaddedToThePowerOfTwoIsNamed) {
   EXPECT_THAT(Check(row, Parameters(1, 2048), 7), IsEmpty());
 }
 
+TEST(LaunchChecks, ASmallBlockIsNamedWhereManyProgramsHaveIt) {
+  EXPECT_THAT(Check(Add(true), Parameters(100, 100), 1), IsEmpty());
+  const std::string row = R"pb(
+    nodes { kind: LANE bits: 32 }
+    nodes { kind: PARAMETER bits: 32 value: 1 }
+    nodes {
+      kind: LESS_SIGNED
+      bits: 1
+      operands: [ 0, 1 ]
+    }
+    tails {
+      at { place: "row.py:3:1" }
+      inside: 2
+      extent: 256
+    })pb";
+  EXPECT_THAT(Check(row, Parameters(1, 100), 7), IsEmpty());
+  EXPECT_THAT(Check(row, Parameters(1, 100), 8),
+              ElementsAre(HasSubstr(
+                  "100 of 256 are inside, in the fullest program; a block of 128 would do")));
+}
+
 TEST(LaunchChecks, TheTailOfAGridIsNoPadding) {
   EXPECT_THAT(Check(Add(true), Parameters(1025, 1025), 5), IsEmpty());
 }
