@@ -1,7 +1,11 @@
 #include "cache/layer/hot_entries_store.h"
 
+#include <atomic>
+#include <future>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cache/layer/fake_store.h"
@@ -90,6 +94,45 @@ TEST(HotEntriesStore, LetsTheEntryGoThatWasUsedLongestAgo) {
   EXPECT_EQ(control.finds, 0);
   ASSERT_TRUE(store->FindArtifact(TestKey("k1"))->found());
   EXPECT_EQ(control.finds, 1);
+}
+
+// What a compile or a compaction holds up is the store behind; nothing of it is held over a hit in front.
+TEST(HotEntriesStore, AnswersHitsWhileTheStoreBehindIsHeldUp) {
+  FakeStoreControl control;
+  const auto store = NewHotEntriesStore(std::make_unique<FakeStore>(&control));
+  // Entries of all shards: what waits for one of them must not hold up another.
+  for (int i = 0; i < 64; ++i) {
+    ASSERT_TRUE(store->PutArtifact(TestKey(absl::StrCat("hot", i)), TestArtifact("hot")).ok());
+    ASSERT_TRUE(store->FindArtifact(TestKey(absl::StrCat("hot", i)))->found());
+    ASSERT_TRUE(store->PutArtifact(TestKey(absl::StrCat("cold", i)), TestArtifact("cold")).ok());
+  }
+  std::atomic<int> waiting{0};
+  std::promise<void> released;
+  const std::shared_future<void> release = released.get_future().share();
+  control.after_find = [&] {
+    ++waiting;
+    release.wait();
+  };
+  std::vector<std::thread> held_up;
+  for (int i = 0; i < 64; ++i) {
+    held_up.emplace_back([&, i] { EXPECT_TRUE(store->FindArtifact(TestKey(absl::StrCat("cold", i)))->found()); });
+  }
+  while (waiting < 64) std::this_thread::yield();
+  for (int i = 0; i < 64; ++i) EXPECT_TRUE(store->FindArtifact(TestKey(absl::StrCat("hot", i)))->found());
+  EXPECT_EQ(waiting, 64);
+  released.set_value();
+  for (std::thread& thread : held_up) thread.join();
+}
+
+TEST(HotEntriesStore, ForgetsWhatAnImportReplaces) {
+  FakeStoreControl control;
+  const auto store = NewHotEntriesStore(std::make_unique<FakeStore>(&control));
+  ASSERT_TRUE(store->PutTuning(TuningKey("k", "m", "b", "d"), Tuning(1)).ok());
+  ASSERT_EQ(store->FindTuning(TuningKey("k", "m", "b", "d"))->record.chosen(), 1u);
+  storage::TuningRecord imported = Tuning(2);
+  imported.set_format_version(1);
+  ASSERT_EQ(store->Import({{"tunings", TuningKey("k", "m", "b", "d"), imported.SerializeAsString()}}, true)->imported, 1u);
+  EXPECT_EQ(store->FindTuning(TuningKey("k", "m", "b", "d"))->record.chosen(), 2u);
 }
 
 TEST(HotEntriesStore, KeepsNothingInFrontThatTheStoreBehindRefused) {

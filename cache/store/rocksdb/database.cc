@@ -471,7 +471,10 @@ std::string Database::MissingFile() const {
   uint64_t manifest_bytes = 0;
   if (!db_->GetLiveFiles(files, &manifest_bytes, /*flush_memtable=*/false).ok()) return "";
   std::unique_ptr<rocksdb::LogFile> log;
-  if (db_->GetCurrentWalFile(&log).ok()) files.push_back(log->PathName());
+  // It looks at the file, and fails where there is none.
+  const rocksdb::Status logged = db_->GetCurrentWalFile(&log);
+  if (logged.IsIOError()) return "the write-ahead log";
+  if (logged.ok()) files.push_back(log->PathName());
   for (std::string& file : files) {
     // Names are relative to the database, with a slash before them.
     file.insert(0, db_->GetName());
