@@ -11,7 +11,10 @@ int main(int argc, char** argv) {
   tessera::cli::Action action;
   tessera::cli::AddCompileCommand(app, context, &action);
   tessera::cli::AddKernelCommands(app, context, &action);
+  tessera::cli::AddCacheCommands(app, context, &action);
   tessera::cli::AddOperatorCommands(app, context, &action);
+  tessera::cli::AddManifestCommands(app, context, &action);
+  tessera::cli::AddTopCommand(app, context, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

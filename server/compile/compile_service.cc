@@ -93,9 +93,9 @@ void CompileService::GetOrCompile(const storage::CompileJob& job, const cache::S
   if (Join(key.hash, timeout, std::move(done))) pool_->Run([this, key, job] { Lead(key, job, 0); });
 }
 
-void CompileService::CompileAnew(const storage::CompileJob& job, absl::string_view closure,
+void CompileService::CompileAnew(const storage::CompileJob& job, const cache::SourceText& source,
                                  absl::Duration timeout, Callback done) {
-  cache::CompileKey key = cache::MakeCompileKey(job, closure, compiler_build_);
+  cache::CompileKey key = cache::MakeCompileKey(job, source, compiler_build_);
   if (Join(key.hash, timeout, std::move(done)))
     pool_->Run([this, key, job] { Compile(key, job, 0); });
 }

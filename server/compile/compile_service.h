@@ -52,7 +52,7 @@ class CompileService {
                     absl::Duration timeout, Callback done);
 
   // As GetOrCompile, but compiles also where the cache has the artifact, and replaces it.
-  void CompileAnew(const storage::CompileJob& job, absl::string_view closure,
+  void CompileAnew(const storage::CompileJob& job, const cache::SourceText& source,
                    absl::Duration timeout, Callback done);
 
   cache::CompileKey KeyOf(const storage::CompileJob& job, absl::string_view closure) const {

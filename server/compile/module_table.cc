@@ -35,6 +35,13 @@ std::shared_ptr<const Module> ModuleTable::FindLoaded(absl::string_view id) cons
   return found == modules_.end() ? nullptr : found->second;
 }
 
+std::vector<std::string> ModuleTable::LoadedIds() const {
+  absl::ReaderMutexLock lock(&mutex_);
+  std::vector<std::string> ids;
+  for (const auto& [id, module] : modules_) ids.push_back(id);
+  return ids;
+}
+
 void ModuleTable::Register(std::vector<storage::SourceFile> files, absl::Duration timeout,
                            Callback done) {
   if (files.empty()) {

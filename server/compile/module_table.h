@@ -44,6 +44,9 @@ class ModuleTable {
   // From memory or the store; NOT_FOUND if never registered.
   void Load(const std::string& id, absl::Duration timeout, Callback done);
 
+  // The ids of those in memory.
+  std::vector<std::string> LoadedIds() const;
+
   // All modules of the store. Blocks.
   absl::Status ForEachStored(
       const std::function<void(const std::string& id, const storage::ModuleRecord& record)>& visit)

@@ -39,6 +39,9 @@ struct Config {
   absl::Duration remember_failures = absl::Minutes(10);
   uint64_t max_source_bytes = uint64_t{16} << 20;
   uint64_t memory_cache_bytes = uint64_t{128} << 20;
+  uint64_t cache_bytes = uint64_t{8} << 30;
+  uint64_t cache_entries_per_kernel = 1024;
+  bool cache_import = true;
 
   uint64_t max_sessions = 1024;
   uint64_t session_regions = 4096;

@@ -164,6 +164,16 @@ std::vector<Setting> MakeSettings() {
             "The largest module accepted, bytes of source text."),
       Bytes("memory_cache_bytes", &Config::memory_cache_bytes,
             "Cache entries kept in memory before the disk, bytes."),
+      Bytes("cache_bytes", &Config::cache_bytes,
+            "What artifacts and modules may take on disk, bytes before compression. Beyond it the "
+            "least useful go:\n"
+            "quick to compile, seldom or long ago launched, large; never what is loaded or named by "
+            "the manifest. 0: no limit."),
+      Count("cache_entries_per_kernel", &Config::cache_entries_per_kernel, 1000000000,
+            "Artifacts kept of one kernel. 0: no limit."),
+      Flag("cache_import", &Config::cache_import,
+           "Take bundles from clients of the Unix socket. A bundle holds machine code that nobody "
+           "can check against its source."),
       Count("max_sessions", &Config::max_sessions, 1000000, "Client sessions at once."),
       Count("session_regions", &Config::session_regions, 1000000, "Memory regions of a session."),
       Bytes("session_bytes", &Config::session_bytes,

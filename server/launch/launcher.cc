@@ -501,6 +501,18 @@ void Launcher::TrimVariants() {
   spdlog::info("unloaded {} kernel variants unused longest", dropped);
 }
 
+std::vector<std::string> Launcher::LoadedKeys() const {
+  std::vector<std::shared_ptr<KernelModel>> kernels;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [key, kernel] : kernels_) kernels.push_back(kernel);
+  }
+  std::vector<std::string> keys;
+  for (const auto& kernel : kernels)
+    kernel->ForEachVariant([&](Variant& variant) { keys.push_back(variant.key.hash); });
+  return keys;
+}
+
 void Launcher::FlushUsage() {
   std::vector<std::shared_ptr<KernelModel>> kernels;
   {

@@ -84,6 +84,8 @@ class Launcher {
   uint32_t variants() const { return variant_count_.load(std::memory_order_relaxed); }
   // Writes usage counts to the store. Called now and then.
   void FlushUsage();
+  // The hashes of the compile keys of all variants that are loaded.
+  std::vector<std::string> LoadedKeys() const;
 
  private:
   struct Attempt;

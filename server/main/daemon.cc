@@ -12,11 +12,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "server/compile/cache_keeper.h"
 #include "server/compile/compile_service.h"
 #include "server/compile/module_table.h"
 #include "server/launch/launcher.h"
@@ -55,6 +57,12 @@ constexpr const char* kServices[] = {"tessera.v1.ModuleService", "tessera.v1.Mem
                                      "tessera.v1.TuningService", "tessera.v1.WarmupService",
                                      "tessera.v1.CacheService",  "tessera.v1.AdminService"};
 
+// The limits that compiles run under, in words.
+std::string LimitsText(const Config& config) {
+  return absl::StrCat(absl::FormatDuration(config.compile_limit), ", ", config.worker_memory_bytes,
+                      " bytes");
+}
+
 SessionLimits LimitsOf(const Config& config) {
   SessionLimits limits;
   limits.sessions = static_cast<uint32_t>(config.max_sessions);
@@ -83,7 +91,7 @@ struct Daemon::Running {
         modules(store.get(), backend.get(), &pool, &timer, parts.compiler_build,
                 config.max_source_bytes),
         compiler(store.get(), backend.get(), &pool, &timer, &metrics, parts.compiler_build,
-                 config.remember_failures),
+                 config.remember_failures, LimitsText(config)),
         tunings(store.get()),
         launcher(&sessions, devices.get(), &modules, &compiler, store.get(), &tunings, &pool,
                  &timer, &metrics, LauncherLimits{static_cast<uint32_t>(config.max_variants)}),
@@ -98,13 +106,28 @@ struct Daemon::Running {
         ops_service(&op_launcher, config.launch_spin),
         tuning_service(&tuner, &tunings, devices.get(), &tuning_thread, &pool),
         warmup_service(&warmup),
-        cache_service(store.get(), &pool),
+        cache_keeper(
+            store.get(), {config.cache_bytes, config.cache_entries_per_kernel},
+            [this](CacheKeeper::InUse* in_use) {
+              for (std::string& hash : launcher.LoadedKeys())
+                in_use->artifacts.insert(std::move(hash));
+              for (std::string& id : modules.LoadedIds()) in_use->modules.insert(std::move(id));
+            },
+            [](absl::string_view) { return false; }),
+        cache_service(store.get(), &cache_keeper, &pool,
+                      {parts.compiler_build, config.cache_import,
+                       [this](uint64_t entries) {
+                         imported += entries;
+                         if (absl::Status loaded = tunings.Load(); !loaded.ok())
+                           spdlog::warn("reading imported tunings: {}", loaded.ToString());
+                       }}),
         admin_service([this](api::GetStatusResponse* response) { FillStatus(response); }) {}
 
   absl::Status Serve();
   void BeginWarmup();
   void SetHealth(bool serving);
   void Upkeep();
+  void CollectCache();
   void FillStatus(api::GetStatusResponse* response);
 
   const Config config;
@@ -136,6 +159,8 @@ struct Daemon::Running {
   OpsService ops_service;
   TuningService tuning_service;
   WarmupService warmup_service;
+  std::atomic<uint64_t> imported{0};  // entries of bundles
+  CacheKeeper cache_keeper;
   CacheService cache_service;
   AdminService admin_service;
 
@@ -214,9 +239,22 @@ void Daemon::Running::BeginWarmup() {
   serve();
 }
 
+void Daemon::Running::CollectCache() {
+  // What a manifest names is known when it was resolved.
+  if (!ready) return;
+  if (!cache_keeper.Due(compiler.compiles() + imported, std::chrono::steady_clock::now())) return;
+  absl::StatusOr<cache::CollectReport> report = cache_keeper.Collect(false, absl::Now());
+  if (!report.ok())
+    spdlog::warn("keeping the cache within its budget: {}", report.status().ToString());
+  else if (report->entries > 0)
+    spdlog::info("evicted {} cache entries of {} bytes; {} bytes stay", report->entries,
+                 report->bytes, report->kept_bytes);
+}
+
 void Daemon::Running::Upkeep() {
   sessions.ExpireLeases();
   launcher.FlushUsage();
+  CollectCache();
   uint32_t restarts = 0;
   for (const std::unique_ptr<Device>& device : devices->all())
     if (runtime::ExecutorClient* executor = device->started()) restarts += executor->restarts();

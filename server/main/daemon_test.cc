@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "cache/layer/forwarding_store.h"
 #include "cache/store/memory/memory_store.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
@@ -83,8 +84,8 @@ class DaemonTest : public ::testing::Test {
     DaemonParts parts;
     parts.version = "test";
     parts.compiler_build = "build";
-    parts.open_store = [] {
-      return absl::StatusOr<std::unique_ptr<cache::CacheStore>>(cache::NewMemoryStore());
+    parts.open_store = [this] {
+      return absl::StatusOr<std::unique_ptr<cache::CacheStore>>(open_store_());
     };
     auto backend = std::make_unique<FakeBackend>();
     backend->descriptions["plain"] = DescribeAddKernel();
@@ -206,6 +207,9 @@ class DaemonTest : public ::testing::Test {
   Config config_;
   FakeExecutorLog log_;
   FakeBackend* backend_ = nullptr;
+  std::function<std::unique_ptr<cache::CacheStore>()> open_store_ = [] {
+    return cache::NewMemoryStore();
+  };
   std::unique_ptr<Daemon> daemon_;
   std::shared_ptr<grpc::Channel> channel_;
   runtime::UniqueFd attached_;
@@ -387,16 +391,99 @@ TEST_F(DaemonTest, WarmsUpOnRequestWithProgress) {
             grpc::StatusCode::INVALID_ARGUMENT);
 }
 
+// A store whose look-ups and writes wait while the gate is shut, as on a disk that has stalled.
+struct Gate {
+  void Shut(bool shut) {
+    absl::MutexLock lock(&mutex);
+    is_shut = shut;
+  }
+  void Pass() {
+    absl::MutexLock lock(&mutex);
+    ++waiting;
+    mutex.Await(absl::Condition(+[](bool* shut) { return !*shut; }, &is_shut));
+    --waiting;
+  }
+  absl::Mutex mutex;
+  bool is_shut = false;
+  int waiting = 0;
+};
+
+class GatedStore : public cache::ForwardingStore {
+ public:
+  explicit GatedStore(Gate* gate) : ForwardingStore(cache::NewMemoryStore()), gate_(gate) {}
+  absl::StatusOr<cache::Lookup<storage::ArtifactRecord>> FindArtifact(
+      const cache::CompileKey& key) override {
+    gate_->Pass();
+    return behind_->FindArtifact(key);
+  }
+  absl::Status PutArtifact(const cache::CompileKey& key,
+                           const storage::ArtifactRecord& record) override {
+    gate_->Pass();
+    return behind_->PutArtifact(key, record);
+  }
+  absl::StatusOr<cache::Lookup<storage::ModuleRecord>> FindModule(absl::string_view id) override {
+    gate_->Pass();
+    return behind_->FindModule(id);
+  }
+  cache::StoreStats Stats() override {
+    gate_->Pass();
+    return behind_->Stats();
+  }
+  absl::StatusOr<cache::CollectReport> Collect(const cache::CollectRequest& request) override {
+    gate_->Pass();
+    return behind_->Collect(request);
+  }
+
+ private:
+  Gate* const gate_;
+};
+
+TEST_F(DaemonTest, LaunchesWhatIsLoadedWhileTheStoreIsHeldUp) {
+  Gate gate;
+  open_store_ = [&] { return std::make_unique<GatedStore>(&gate); };
+  ASSERT_TRUE(Start().ok());
+  Attach();
+  std::string module = Register();
+  api::LaunchResponse response;
+  grpc::ClientContext warm;
+  ASSERT_TRUE(Launch(Request(module), &response, &warm).ok());
+  gate.Shut(true);
+  // More variants to compile than the daemon has threads for what blocks: all get stuck.
+  std::vector<std::thread> stuck;
+  for (int i = 0; i < 8; ++i)
+    stuck.emplace_back([&, i] {
+      api::LaunchRequest request = Request(module);
+      request.mutable_options()->set_num_warps(1u << (i % 6));
+      request.mutable_options()->set_num_stages(1 + i);
+      api::LaunchResponse late;
+      grpc::ClientContext context;
+      EXPECT_TRUE(Launch(request, &late, &context).ok());
+    });
+  {
+    absl::MutexLock lock(&gate.mutex);
+    gate.mutex.Await(absl::Condition(+[](int* waiting) { return *waiting >= 4; }, &gate.waiting));
+  }
+  for (int i = 0; i < 300; ++i) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    grpc::Status status = Launch(Request(module), &response, &context);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_EQ(response.outcome(), "hit");
+  }
+  {
+    absl::MutexLock lock(&gate.mutex);
+    EXPECT_GE(gate.waiting, 4);
+  }
+  gate.Shut(false);
+  for (std::thread& thread : stuck) thread.join();
+}
+
 TEST_F(DaemonTest, SaysWhatIsNotSupportedYet) {
   ASSERT_TRUE(Start().ok());
-  grpc::ClientContext policy, exporting;
+  grpc::ClientContext policy;
   api::SetPolicyResponse policy_response;
   EXPECT_EQ(
       api::TuningService::NewStub(channel_)->SetPolicy(&policy, {}, &policy_response).error_code(),
-      grpc::StatusCode::UNIMPLEMENTED);
-  api::CacheExportResponse export_response;
-  EXPECT_EQ(
-      api::CacheService::NewStub(channel_)->Export(&exporting, {}, &export_response).error_code(),
       grpc::StatusCode::UNIMPLEMENTED);
 }
 

@@ -1,6 +1,9 @@
 #include "server/rpc/cache_service.h"
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "cache/store/explain_entry.h"
+#include "server/rpc/bundle_streams.h"
 #include "server/rpc/grpc_status.h"
 #include "server/status/error_detail.h"
 
@@ -10,12 +13,10 @@ namespace {
 constexpr uint32_t kDefaultListLimit = 1000;
 constexpr uint32_t kMostListLimit = 100000;
 
-grpc::ServerUnaryReactor* NotYet(grpc::CallbackServerContext* context, absl::string_view what) {
-  grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "NOT_YET",
-                            absl::StrCat(what, " is not supported yet")),
-                      context));
-  return call;
+void AddEntry(const cache::ListedEntry& entry, api::CacheListResponse::Entry* to) {
+  to->set_key(entry.key);
+  to->set_summary(entry.summary);
+  to->set_bytes(entry.bytes);
 }
 
 }  // namespace
@@ -59,10 +60,7 @@ grpc::ServerUnaryReactor* CacheService::List(grpc::CallbackServerContext* contex
           response->set_truncated(true);
           break;
         }
-        api::CacheListResponse::Entry* to = response->add_entries();
-        to->set_key(entry.key);
-        to->set_summary(entry.summary);
-        to->set_bytes(entry.bytes);
+        AddEntry(entry, response->add_entries());
       }
     call->Finish(ToGrpc(entries.status(), context));
   });
@@ -73,7 +71,7 @@ grpc::ServerUnaryReactor* CacheService::Verify(grpc::CallbackServerContext* cont
                                                const api::CacheVerifyRequest*,
                                                api::CacheVerifyResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
-  pool_->Run([=] {
+  long_work_.Run([=] {
     uint64_t checked = 0;
     absl::StatusOr<std::vector<std::string>> findings = store_->Verify(&checked);
     response->set_checked(checked);
@@ -87,24 +85,55 @@ grpc::ServerUnaryReactor* CacheService::Verify(grpc::CallbackServerContext* cont
 }
 
 grpc::ServerUnaryReactor* CacheService::Explain(grpc::CallbackServerContext* context,
-                                                const api::CacheExplainRequest*,
-                                                api::CacheExplainResponse*) {
-  return NotYet(context, "explaining cache keys");
+                                                const api::CacheExplainRequest* request,
+                                                api::CacheExplainResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  pool_->Run([=] {
+    absl::StatusOr<std::string> text =
+        cache::ExplainEntry(store_, request->key(), request->other());
+    if (text.ok()) response->set_text(*std::move(text));
+    call->Finish(ToGrpc(text.status(), context));
+  });
+  return call;
 }
+
 grpc::ServerUnaryReactor* CacheService::Collect(grpc::CallbackServerContext* context,
-                                                const api::CacheCollectRequest*,
-                                                api::CacheCollectResponse*) {
-  return NotYet(context, "collecting the cache");
+                                                const api::CacheCollectRequest* request,
+                                                api::CacheCollectResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  long_work_.Run([=] {
+    absl::StatusOr<cache::CollectReport> report = keeper_->Collect(request->dry_run(), absl::Now());
+    if (report.ok()) {
+      response->set_entries(report->entries);
+      response->set_bytes(report->bytes);
+      response->set_kept_entries(report->kept_entries);
+      response->set_kept_bytes(report->kept_bytes);
+      response->set_max_bytes(keeper_->budget().max_bytes);
+      response->set_max_entries_per_kernel(keeper_->budget().max_entries_per_kernel);
+      for (const cache::ListedEntry& entry : report->evicted) AddEntry(entry, response->add_evicted());
+    }
+    call->Finish(ToGrpc(report.status(), context));
+  });
+  return call;
 }
-grpc::ServerUnaryReactor* CacheService::Export(grpc::CallbackServerContext* context,
-                                               const api::CacheExportRequest*,
-                                               api::CacheExportResponse*) {
-  return NotYet(context, "exporting the cache");
+
+grpc::ServerWriteReactor<api::CacheExportResponse>* CacheService::Export(
+    grpc::CallbackServerContext* context, const api::CacheExportRequest* request) {
+  return StartExport(store_, &long_work_, *request, options_.compiler_build, context);
 }
-grpc::ServerUnaryReactor* CacheService::Import(grpc::CallbackServerContext* context,
-                                               const api::CacheImportRequest*,
-                                               api::CacheImportResponse*) {
-  return NotYet(context, "importing into the cache");
+
+grpc::ServerReadReactor<api::CacheImportRequest>* CacheService::Import(
+    grpc::CallbackServerContext* context, api::CacheImportResponse* response) {
+  // A bundle is machine code: whoever may bring one runs what he likes in everybody's launches.
+  std::string peer = context->peer();
+  if (!options_.import || !absl::StartsWith(peer, "unix:"))
+    return RefuseImport(ToGrpc(Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_ALLOWED",
+                                     options_.import
+                                         ? "bundles are taken over the Unix socket only"
+                                         : "this daemon takes no bundles (cache_import is off)"),
+                               context));
+  return StartImport(store_, &long_work_, response, options_.compiler_build, options_.on_imported,
+                     context);
 }
 
 }  // namespace tessera::server

@@ -30,7 +30,9 @@ absl::Status TuningTable::Load() {
   absl::MutexLock lock(&mutex_);
   for (storage::TuningRecord& record : records) {
     std::string key = KeyOf(record);
-    entries_[key].record = std::move(record);
+    Entry& entry = entries_[key];
+    entry.record = std::move(record);
+    entry.resolved_for = 0;  // it may have been there, before an import
   }
   return absl::OkStatus();
 }
