@@ -58,7 +58,8 @@ struct Client::DescriptorSocket {
     if (fd >= 0) close(fd);
   }
 
-  absl::StatusOr<v1::AttachResponse> Exchange(const v1::AttachRequest& request, int descriptor = -1) {
+  // `received`: gets the descriptor that comes with the answer.
+  absl::StatusOr<v1::AttachResponse> Exchange(const v1::AttachRequest& request, int descriptor = -1, int* received = nullptr) {
     std::lock_guard<std::mutex> lock(mutex);
     std::string packet = request.SerializeAsString();
     char control[CMSG_SPACE(sizeof(int))] = {};
@@ -77,8 +78,17 @@ struct Client::DescriptorSocket {
     }
     if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0) return ErrnoStatus("sending to the descriptor socket");
     char answer[4096];
-    ssize_t got = recv(fd, answer, sizeof(answer), 0);
+    part = {answer, sizeof(answer)};
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got <= 0) return absl::UnavailableError("the daemon closed the descriptor socket");
+    if (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+      int attached = -1;
+      std::memcpy(&attached, CMSG_DATA(header), sizeof(int));
+      if (received != nullptr) *received = attached;
+      else close(attached);
+    }
     v1::AttachResponse response;
     if (!response.ParseFromArray(answer, got)) return absl::InternalError("unreadable answer on the descriptor socket");
     if (response.code() != 0)
@@ -195,6 +205,103 @@ absl::StatusOr<uint64_t> Client::ImportPosixShm(absl::string_view name, uint64_t
   return ImportRegion(std::move(request));
 }
 
+namespace {
+v1::ImportMemoryRequest GpuImport(const Client::GpuMemory& memory) {
+  v1::ImportMemoryRequest request;
+  request.set_device(memory.device);
+  request.set_device_uuid(memory.device_uuid);
+  request.set_offset(memory.offset);
+  request.set_size(memory.size);
+  return request;
+}
+}  // namespace
+
+absl::StatusOr<uint64_t> Client::ImportCudaIpc(absl::string_view handle, const GpuMemory& memory) {
+  v1::ImportMemoryRequest request = GpuImport(memory);
+  request.set_cuda_ipc(std::string(handle));
+  return ImportRegion(std::move(request));
+}
+
+absl::StatusOr<uint64_t> Client::ImportVmm(const std::vector<std::pair<int, uint64_t>>& chunks,
+                                           const GpuMemory& memory) {
+  if (descriptors_ == nullptr) return absl::FailedPreconditionError("descriptors travel over Unix sockets only");
+  v1::ImportMemoryRequest request = GpuImport(memory);
+  for (const auto& [fd, bytes] : chunks) {
+    v1::AttachRequest offer;
+    offer.mutable_offer();
+    ASSIGN_OR_RETURN(v1::AttachResponse response, descriptors_->Exchange(offer, fd));
+    v1::VmmChunks::Chunk* chunk = request.mutable_vmm_chunks()->add_chunks();
+    chunk->set_ticket(response.ticket());
+    chunk->set_size(bytes);
+  }
+  return ImportRegion(std::move(request));
+}
+
+absl::StatusOr<v1::AllocateMemoryResponse> Client::AllocateOn(const std::string& device, uint64_t bytes) {
+  grpc::ClientContext context;
+  v1::AllocateMemoryRequest request;
+  v1::AllocateMemoryResponse response;
+  request.set_session(session_);
+  request.set_device(device);
+  request.set_size(bytes);
+  RETURN_IF_ERROR(StatusOf(memory_->AllocateMemory(&context, request, &response), context));
+  return response;
+}
+
+absl::StatusOr<int> Client::FetchDescriptor(uint64_t region) {
+  if (descriptors_ == nullptr) return absl::FailedPreconditionError("descriptors travel over Unix sockets only");
+  v1::AttachRequest fetch;
+  fetch.mutable_fetch()->set_region(region);
+  int fd = -1;
+  RETURN_IF_ERROR(descriptors_->Exchange(fetch, -1, &fd).status());
+  if (fd < 0) return absl::InternalError("the daemon answered without a descriptor");
+  return fd;
+}
+
+absl::Status Client::Copy(uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes) {
+  grpc::ClientContext context;
+  v1::CopyMemoryRequest request;
+  v1::CopyMemoryResponse response;
+  request.set_session(session_);
+  request.set_from(from);
+  request.set_from_offset(from_offset);
+  request.set_to(to);
+  request.set_to_offset(to_offset);
+  request.set_size(bytes);
+  return StatusOf(memory_->CopyMemory(&context, request, &response), context);
+}
+
+absl::StatusOr<uint64_t> Client::ImportEvent(absl::string_view handle, const std::string& device,
+                                             const std::string& device_uuid) {
+  grpc::ClientContext context;
+  v1::ImportEventRequest request;
+  v1::ImportEventResponse response;
+  request.set_session(session_);
+  request.set_device(device);
+  request.set_cuda_ipc_event(std::string(handle));
+  request.set_device_uuid(device_uuid);
+  RETURN_IF_ERROR(StatusOf(memory_->ImportEvent(&context, request, &response), context));
+  return response.event();
+}
+
+absl::Status Client::ReleaseEvent(uint64_t event) {
+  grpc::ClientContext context;
+  v1::ReleaseEventRequest request;
+  v1::ReleaseEventResponse response;
+  request.set_session(session_);
+  request.set_event(event);
+  return StatusOf(memory_->ReleaseEvent(&context, request, &response), context);
+}
+
+absl::StatusOr<v1::SynchronizeResponse> Client::Synchronize() {
+  grpc::ClientContext context;
+  v1::SynchronizeRequest request;
+  v1::SynchronizeResponse response;
+  request.set_session(session_);
+  RETURN_IF_ERROR(StatusOf(launches_->Synchronize(&context, request, &response), context));
+  return response;
+}
+
 absl::StatusOr<std::unique_ptr<SharedBuffer>> Client::Allocate(uint64_t bytes) {
   if (bytes == 0) bytes = 1;
   int fd = memfd_create("tessera", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -261,9 +368,13 @@ v1::Argument Named(absl::string_view name) {
 
 v1::Argument TensorArgument(absl::string_view name, const SharedBuffer& buffer, DType dtype,
                             const std::vector<int64_t>& shape, uint64_t byte_offset) {
+  return RegionArgument(name, buffer.region(), dtype, shape, byte_offset);
+}
+v1::Argument RegionArgument(absl::string_view name, uint64_t region, DType dtype, const std::vector<int64_t>& shape,
+                            uint64_t byte_offset) {
   v1::Argument argument = Named(name);
   v1::TensorRef* tensor = argument.mutable_tensor();
-  tensor->set_region(buffer.region());
+  tensor->set_region(region);
   tensor->set_byte_offset(byte_offset);
   tensor->set_dtype(std::string(ShortName(dtype)));
   for (int64_t extent : shape) tensor->add_shape(extent);

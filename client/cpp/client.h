@@ -75,6 +75,30 @@ class Client {
   absl::StatusOr<uint64_t> ImportPosixShm(absl::string_view name, uint64_t size = 0);
   absl::Status Release(uint64_t region);
 
+  // GPU memory. `device`: its name or UUID; a handle of another GPU is refused with both UUIDs.
+  struct GpuMemory {
+    std::string device, device_uuid;  // `device_uuid` may be empty
+    uint64_t offset = 0;  // where the region begins in the allocation: a multiple of 256
+    uint64_t size = 0;    // bytes; 0: to the end
+  };
+  // `handle`: a cudaIpcMemHandle_t (64 bytes). Import an allocation once and place tensors by byte_offset.
+  absl::StatusOr<uint64_t> ImportCudaIpc(absl::string_view handle, const GpuMemory& memory);
+  // `chunks`: VMM exports and their sizes, one behind the other; the descriptors may be closed afterwards.
+  absl::StatusOr<uint64_t> ImportVmm(const std::vector<std::pair<int, uint64_t>>& chunks, const GpuMemory& memory);
+  // Memory that the daemon makes on a GPU, zeroed. It survives a restart of the device's executor.
+  absl::StatusOr<v1::AllocateMemoryResponse> AllocateOn(const std::string& device, uint64_t bytes);
+  // A descriptor of memory that the daemon made; the caller closes it. Of GPU memory: a VMM export of
+  // AllocateMemoryResponse.handle_bytes bytes.
+  absl::StatusOr<int> FetchDescriptor(uint64_t region);
+  // Copies between regions, on the GPU's copy engine if one of them is GPU memory; returns when the bytes are there.
+  absl::Status Copy(uint64_t from, uint64_t from_offset, uint64_t to, uint64_t to_offset, uint64_t bytes);
+  // `handle`: a cudaIpcEventHandle_t (64 bytes). For wait_events and signal_events of launches.
+  absl::StatusOr<uint64_t> ImportEvent(absl::string_view handle, const std::string& device,
+                                       const std::string& device_uuid = "");
+  absl::Status ReleaseEvent(uint64_t event);
+  // Waits for launches that were answered as enqueued, and tells which of them failed.
+  absl::StatusOr<v1::SynchronizeResponse> Synchronize();
+
   // Launches and waits. The session is filled in.
   absl::StatusOr<v1::LaunchResponse> Launch(v1::LaunchRequest request,
                                             absl::Duration timeout = absl::InfiniteDuration());
@@ -123,6 +147,9 @@ absl::Status StatusOf(const grpc::Status& status, const grpc::ClientContext& con
 
 v1::Argument TensorArgument(absl::string_view name, const SharedBuffer& buffer, DType dtype,
                             const std::vector<int64_t>& shape, uint64_t byte_offset = 0);
+// In a region that has no SharedBuffer: GPU memory.
+v1::Argument RegionArgument(absl::string_view name, uint64_t region, DType dtype, const std::vector<int64_t>& shape,
+                            uint64_t byte_offset = 0);
 v1::Argument IntArgument(absl::string_view name, int64_t value);
 v1::Argument FloatArgument(absl::string_view name, double value);
 v1::Argument NoneArgument(absl::string_view name);

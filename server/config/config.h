@@ -27,7 +27,7 @@ struct Config {
   std::string log_level = "info";
   uint64_t max_message_bytes = uint64_t{64} << 20;
 
-  std::string default_device = "cpu:0";
+  std::string default_device;  // empty: the first GPU, else cpu:0
   absl::Duration kernel_limit = absl::Seconds(30);
   absl::Duration launch_spin = absl::Microseconds(60);
   uint64_t cpu_threads = 0;

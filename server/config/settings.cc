@@ -139,7 +139,8 @@ std::vector<Setting> MakeSettings() {
       Bytes("max_message_bytes", &Config::max_message_bytes,
             "The largest gRPC message accepted, bytes."),
       Text("default_device", &Config::default_device,
-           "The device of requests that name none: cpu:0 or interpreter."),
+           "The device of requests that name none: cuda:0, cpu:0, interpreter. Empty: the first "
+           "GPU that can be used, else cpu:0."),
       Time("kernel_limit", &Config::kernel_limit,
            "A launch that runs longer costs its executor process the life; it and all in flight "
            "fail. Seconds."),

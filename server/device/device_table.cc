@@ -23,6 +23,15 @@ absl::StatusOr<runtime::ExecutorClient*> Device::Start() {
   return owned_.get();
 }
 
+void Device::RefreshStats() {
+  runtime::ExecutorClient* executor = started();
+  if (executor == nullptr || !description_.is_gpu()) return;
+  absl::StatusOr<worker::DeviceStats> stats = executor->Stats();
+  if (!stats.ok()) return;  // it is being restarted; what was seen last stays
+  std::lock_guard<std::mutex> lock(stats_mutex_);
+  stats_ = *std::move(stats);
+}
+
 Device* DeviceTable::Add(DeviceDescription description, Device::Starter starter) {
   int index = static_cast<int>(devices_.size());
   devices_.push_back(std::make_unique<Device>(std::move(description), index, std::move(starter)));
@@ -34,6 +43,8 @@ absl::StatusOr<Device*> DeviceTable::Find(absl::string_view name) const {
   for (const std::unique_ptr<Device>& device : devices_) {
     if (name == device->name()) return device.get();
     if (absl::StrCat(name, ":0") == device->name()) return device.get();
+    const std::string& uuid = device->description().uuid();
+    if (!uuid.empty() && (name == uuid || name == absl::StrCat("cuda:", uuid))) return device.get();
   }
   std::string known;
   for (const std::unique_ptr<Device>& device : devices_)

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/worker/worker.pb.h"
 #include "runtime/executor/executor_client.h"
 
 namespace tessera::server {
@@ -21,6 +22,12 @@ struct DeviceDescription {
   std::string cpu_features;  // of CompileJob, for target "cpu"
   std::string model;         // tunings belong to a model: the CPU's name
   uint32_t threads = 0;
+  // Of a GPU alone.
+  worker::DeviceProbe::Gpu gpu;
+  int driver_version = 0;  // as CUDA counts: 13000
+
+  bool is_gpu() const { return !gpu.uuid().empty(); }
+  const std::string& uuid() const { return gpu.uuid(); }
 };
 
 // Thread-safe.
@@ -41,6 +48,14 @@ class Device {
   // next caller.
   absl::StatusOr<runtime::ExecutorClient*> Start();
 
+  // What its executor last said about a GPU. Does not block.
+  worker::DeviceStats stats() const {
+    std::lock_guard<std::mutex> lock(stats_mutex_);
+    return stats_;
+  }
+  // Asks the executor, if it is started. Blocks.
+  void RefreshStats();
+
  private:
   const DeviceDescription description_;
   const int index_;
@@ -48,6 +63,8 @@ class Device {
   std::mutex starting_;
   std::unique_ptr<runtime::ExecutorClient> owned_;
   std::atomic<runtime::ExecutorClient*> executor_{nullptr};
+  mutable std::mutex stats_mutex_;
+  worker::DeviceStats stats_;
 };
 
 class DeviceTable {
@@ -55,7 +72,8 @@ class DeviceTable {
   // The first device added is the default one.
   Device* Add(DeviceDescription description, Device::Starter starter);
 
-  // "" is the default device; "cpu" is "cpu:0". INVALID_ARGUMENT lists what there is.
+  // "" is the default device; "cpu" is "cpu:0"; a GPU is also found by its UUID ("cuda:GPU-..." or
+  // "GPU-..."). INVALID_ARGUMENT lists what there is.
   absl::StatusOr<Device*> Find(absl::string_view name) const;
   const std::vector<std::unique_ptr<Device>>& all() const { return devices_; }
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "server/launch/detached_answer.h"
+#include "server/launch/placement.h"
 #include "server/launch/signature.h"
 #include "server/status/error_detail.h"
 #include "spdlog/spdlog.h"
@@ -102,6 +104,7 @@ struct InFlight {
   const Device* device;
   api::LaunchResponse* response;
   Launcher::Done done;
+  std::vector<std::shared_ptr<DeviceEvent>> events;
 };
 
 }  // namespace
@@ -278,11 +281,22 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   for (int i = 0; i < 3; ++i) command.grid[i] = grid[i];
   command.params = bound->params.data();
   command.num_params = static_cast<uint32_t>(bound->params.size());
+  std::vector<std::shared_ptr<DeviceEvent>> events;
+  RETURN_IF_ERROR(PlaceLaunch(*attempt->request, *attempt->device, *attempt->session, &command,
+                              &events));
+  if (attempt->request->answer() == api::LaunchRequest::ENQUEUED) {
+    auto answer = std::make_shared<DetachedAnswer>(attempt->session->detached(), response,
+                                                   std::move(attempt->done));
+    response = answer->later();
+    attempt->done = [answer](absl::Status status) { answer->Ended(std::move(status)); };
+    command.on_enqueued = [answer] { answer->Enqueued(); };
+  }
   // Owned by the callback, which the executor runs exactly once.
   auto* launch =
       new InFlight{std::move(attempt->session), std::move(bound->regions), std::move(variant),
                    std::move(attempt->kernel),  attempt->device,           response,
                    std::move(attempt->done)};
+  launch->events = std::move(events);
   metrics_->launches_in_flight->Increment();
   executor->Submit(command, attempt->wait.spin, [this, launch](runtime::LaunchResult result) {
     std::unique_ptr<InFlight> owned(launch);
@@ -526,6 +540,14 @@ void Launcher::FlushUsage() {
       if (launches > 0)
         store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
     });
+}
+
+void Launcher::Synchronize(absl::string_view session, SynchronizeDone done) {
+  absl::StatusOr<std::shared_ptr<Session>> found = sessions_->Find(session);
+  if (!found.ok()) return done(found.status(), {});
+  (*found)->detached()->Await([done](api::SynchronizeResponse failures) {
+    done(absl::OkStatus(), std::move(failures));
+  });
 }
 
 absl::StatusOr<Launcher::Inspection> Launcher::Inspect(const api::LaunchRequest& request) {

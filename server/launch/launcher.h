@@ -65,6 +65,10 @@ class Launcher {
   using CompileDone = std::function<void(absl::StatusOr<CompiledVariant>)>;
   void Compile(const api::CompileRequest& request, absl::Duration timeout, CompileDone done);
 
+  // Waits for the session's launches that were answered before they ended.
+  using SynchronizeDone = std::function<void(absl::Status, api::SynchronizeResponse)>;
+  void Synchronize(absl::string_view session, SynchronizeDone done);
+
   // What a launch would be tuned under. The module must be loaded.
   struct Inspection {
     std::shared_ptr<KernelModel> kernel;

@@ -23,6 +23,7 @@
 #include "server/compile/module_table.h"
 #include "server/launch/launcher.h"
 #include "server/launch/op_launcher.h"
+#include "server/main/gpu_status.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/cache_service.h"
 #include "server/rpc/launch_service.h"
@@ -137,6 +138,7 @@ struct Daemon::Running {
   std::atomic<bool> ready{false};
 
   Metrics metrics;
+  GpuMetrics gpu_metrics{metrics.registry()};
   std::unique_ptr<cache::CacheStore> store;
   std::unique_ptr<DeviceTable> devices;
   std::unique_ptr<OpCatalog> ops_catalog;
@@ -253,6 +255,7 @@ void Daemon::Running::CollectCache() {
 
 void Daemon::Running::Upkeep() {
   sessions.ExpireLeases();
+  RefreshGpus(*devices, &gpu_metrics);
   launcher.FlushUsage();
   CollectCache();
   uint32_t restarts = 0;
@@ -287,11 +290,12 @@ void Daemon::Running::FillStatus(api::GetStatusResponse* response) {
     to->set_threads(device->description().threads);
     runtime::ExecutorClient* executor = device->started();
     to->set_state(executor == nullptr ? "not started" : "running");
+    FillGpuStatus(*device, to);
     if (executor == nullptr) continue;
     to->set_executor_pid(executor->pid());
     to->set_restarts(executor->restarts());
-    for (uint64_t kernel : executor->quarantined())
-      to->add_quarantined_kernels(std::to_string(kernel));
+    for (const std::string& kernel : executor->quarantined_names())
+      to->add_quarantined_kernels(kernel);
   }
   for (const BackendWorker& worker : backend->Workers()) {
     api::GetStatusResponse::Worker* to = response->add_workers();

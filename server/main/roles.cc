@@ -13,6 +13,7 @@
 #include "compiler/driver/worker.h"
 #include "runtime/cpu/cpu_kernel_loader.h"
 #include "runtime/cpu/thread_pool.h"
+#include "runtime/cuda/cuda_role.h"
 #include "runtime/executor/executor_main.h"
 #include "server/compile/child_process.h"
 
@@ -26,6 +27,12 @@ std::optional<int> IntegerFlag(const std::vector<std::string>& arguments,
     if (absl::ConsumePrefix(&argument, prefix) && absl::SimpleAtoi(argument, &value)) return value;
   }
   return std::nullopt;
+}
+
+std::string TextFlag(const std::vector<std::string>& arguments, absl::string_view prefix) {
+  for (absl::string_view argument : arguments)
+    if (absl::ConsumePrefix(&argument, prefix)) return std::string(argument);
+  return "";
 }
 
 // The interpreter as a device: every access is checked against the extents of the launch.
@@ -78,10 +85,15 @@ int RunExecutorRole(int fd, int threads) {
 
 bool IsChildRole(const std::vector<std::string>& arguments) {
   return !arguments.empty() &&
-         (arguments[0] == "--role=worker" || arguments[0] == "--role=executor");
+         (arguments[0] == "--role=worker" || arguments[0] == "--role=executor" ||
+          arguments[0] == "--role=cuda-executor" || arguments[0] == "--role=probe");
 }
 
 int RunChildRole(const std::vector<std::string>& arguments) {
+  if (arguments[0] == "--role=probe") {
+    const std::string found = runtime::ProbeGpus().SerializeAsString();
+    return std::fwrite(found.data(), 1, found.size(), stdout) == found.size() ? 0 : 1;
+  }
   if (arguments[0] == "--role=worker") {
     std::optional<int> fd = IntegerFlag(arguments, "--worker-fd=");
     if (fd) {
@@ -90,6 +102,10 @@ int RunChildRole(const std::vector<std::string>& arguments) {
       return compiler::RunWorker(*fd);
     }
   } else if (std::optional<int> fd = IntegerFlag(arguments, "--executor-fd=")) {
+    if (arguments[0] == "--role=cuda-executor") {
+      prctl(PR_SET_NAME, "tessera-cuda");
+      return runtime::RunCudaExecutor(*fd, TextFlag(arguments, "--gpu="));
+    }
     return RunExecutorRole(*fd, IntegerFlag(arguments, "--threads=").value_or(0));
   }
   std::fprintf(stderr, "tesserad: this role is started by the daemon alone\n");

@@ -23,6 +23,7 @@
 #include "server/config/config.h"
 #include "server/config/settings.h"
 #include "server/main/daemon.h"
+#include "server/main/gpu_devices.h"
 #include "server/main/library_catalog.h"
 #include "server/telemetry/logging.h"
 #include "spdlog/spdlog.h"
@@ -31,6 +32,8 @@ namespace tessera::server {
 namespace {
 
 constexpr char kVersion[] = "0.1.0";
+// Opening the driver and making a context, on a machine that is busy.
+constexpr absl::Duration kGpuStartLimit = absl::Seconds(30);
 
 // This binary, for its children. By name, so that people see it in ps; unless it was replaced on
 // disk meanwhile.
@@ -86,19 +89,35 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
     options.kill_after = config.kernel_limit;
     return [options] { return runtime::ExecutorClient::Start(options); };
   };
-  std::string model = CpuModel();
-  std::vector<DeviceDescription> descriptions = {
-      {"cpu:0", "cpu", compiler::HostCpuFeatures(), model, threads},
-      {"interpreter", "interpreter", "", absl::StrCat("interpreter on ", model), 1},
+  auto gpu_starter = [&](const DeviceDescription& gpu) {
+    runtime::ExecutorOptions options;
+    options.command = {binary, "--role=cuda-executor", absl::StrCat("--gpu=", gpu.uuid())};
+    options.device = gpu.name;
+    options.kill_after = config.kernel_limit;
+    options.concurrent = true;
+    options.start_limit = kGpuStartLimit;
+    return [options] { return runtime::ExecutorClient::Start(options); };
   };
-  // The default device comes first.
+  std::string model = CpuModel();
+  worker::DeviceProbe probe = ProbeGpusInChild(binary);
+  std::vector<DeviceDescription> descriptions = DescribeGpus(probe);
+  if (descriptions.empty())
+    spdlog::info("no GPU: {}", probe.problem());
+  for (const DeviceDescription& gpu : descriptions)
+    spdlog::info("{}: {} {}, {}, shared by {}", gpu.name, gpu.model, gpu.uuid(), gpu.target,
+                 gpu.gpu.sharing());
+  descriptions.push_back({"cpu:0", "cpu", compiler::HostCpuFeatures(), model, threads});
+  descriptions.push_back(
+      {"interpreter", "interpreter", "", absl::StrCat("interpreter on ", model), 1});
+  // The default device comes first: the first GPU, else the CPU, unless another one is wanted.
   std::stable_sort(descriptions.begin(), descriptions.end(), [&](const auto& a, const auto& b) {
     return (a.name == config.default_device) > (b.name == config.default_device);
   });
   auto devices = std::make_unique<DeviceTable>();
   for (DeviceDescription& description : descriptions) {
-    std::string name = description.name;
-    devices->Add(std::move(description), starter(name));
+    Device::Starter start = description.is_gpu() ? Device::Starter(gpu_starter(description))
+                                                 : Device::Starter(starter(description.name));
+    devices->Add(std::move(description), std::move(start));
   }
   return devices;
 }

@@ -135,4 +135,16 @@ grpc::ServerBidiReactor<api::LaunchRequest, api::LaunchResponse>* LaunchService:
   return new LaunchStreamReactor(launcher_);
 }
 
+grpc::ServerUnaryReactor* LaunchService::Synchronize(grpc::CallbackServerContext* context,
+                                                     const api::SynchronizeRequest* request,
+                                                     api::SynchronizeResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  launcher_->Synchronize(request->session(),
+                         [=](absl::Status status, api::SynchronizeResponse failures) {
+                           *response = std::move(failures);
+                           call->Finish(ToGrpc(status, context));
+                         });
+  return call;
+}
+
 }  // namespace tessera::server

@@ -17,6 +17,9 @@ class LaunchService : public tessera::v1::LaunchService::CallbackService {
                                    tessera::v1::LaunchResponse* response) override;
   grpc::ServerBidiReactor<tessera::v1::LaunchRequest, tessera::v1::LaunchResponse>* LaunchStream(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Synchronize(grpc::CallbackServerContext* context,
+                                        const tessera::v1::SynchronizeRequest* request,
+                                        tessera::v1::SynchronizeResponse* response) override;
 
  private:
   Launcher* const launcher_;

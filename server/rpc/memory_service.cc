@@ -3,10 +3,32 @@
 #include "absl/strings/match.h"
 #include "base/status_macros.h"
 #include "server/rpc/grpc_status.h"
+#include "server/session/memory_copy.h"
 #include "server/session/memory_import.h"
 #include "server/status/error_detail.h"
 
 namespace tessera::server {
+
+namespace {
+
+GpuHandle GpuHandleOf(const api::ImportMemoryRequest& request) {
+  GpuHandle handle;
+  handle.device_uuid = request.device_uuid();
+  if (request.has_cuda_ipc()) handle.cuda_ipc = request.cuda_ipc();
+  if (request.has_vmm_descriptor())
+    handle.chunks.push_back({request.vmm_descriptor(), request.offset() + request.size()});
+  for (const auto& chunk : request.vmm_chunks().chunks())
+    handle.chunks.push_back({chunk.ticket(), chunk.size()});
+  return handle;
+}
+
+// Where a copy runs if nobody says: on the GPU whose memory one of the regions is.
+Device* DeviceOfCopy(const RegionPlace& from, const RegionPlace& to) {
+  Device* home = from.region->description().home;
+  return home != nullptr ? home : to.region->description().home;
+}
+
+}  // namespace
 
 absl::Status MemoryService::CheckTransport(const grpc::CallbackServerContext& context) const {
   if (allow_tcp_ || absl::StartsWith(context.peer(), "unix:")) return absl::OkStatus();
@@ -63,8 +85,8 @@ absl::StatusOr<std::shared_ptr<Region>> MemoryService::Import(
       return ImportPosixShm(sessions_, session.get(), device, request.posix_shm(), extent);
     case api::ImportMemoryRequest::kCudaIpc:
     case api::ImportMemoryRequest::kVmmDescriptor:
-      return Error(absl::StatusCode::kUnimplemented, "CUDA_HANDLES",
-                   "CUDA memory handles need a GPU device, and this daemon has none");
+    case api::ImportMemoryRequest::kVmmChunks:
+      return ImportGpuMemory(sessions_, session.get(), device, GpuHandleOf(request), extent);
     case api::ImportMemoryRequest::HANDLE_NOT_SET:
       break;
   }
@@ -109,9 +131,68 @@ grpc::ServerUnaryReactor* MemoryService::AllocateMemory(grpc::CallbackServerCont
     if (region.ok()) {
       response->set_region((*region)->id());
       response->set_size((*region)->size());
+      const RegionDescription& description = (*region)->description();
+      response->set_handle_bytes(description.handle_bytes);
+      if (description.home != nullptr)
+        response->set_device_uuid(description.home->description().uuid());
     }
     call->Finish(ToGrpc(region.status(), context));
   });
+  return call;
+}
+
+grpc::ServerUnaryReactor* MemoryService::CopyMemory(grpc::CallbackServerContext* context,
+                                                    const api::CopyMemoryRequest* request,
+                                                    api::CopyMemoryResponse*) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  pool_->Run([=] {
+    absl::Status status = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request->session()));
+      RegionPlace from, to;
+      ASSIGN_OR_RETURN(from.region, session->FindRegion(request->from()));
+      ASSIGN_OR_RETURN(to.region, session->FindRegion(request->to()));
+      from.offset = request->from_offset();
+      to.offset = request->to_offset();
+      Device* device = request->device().empty() ? DeviceOfCopy(from, to) : nullptr;
+      if (device == nullptr) {
+        ASSIGN_OR_RETURN(device, devices_->Find(request->device()));
+      }
+      return server::CopyMemory(from, to, request->size(), device);
+    }();
+    call->Finish(ToGrpc(status, context));
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* MemoryService::ImportEvent(grpc::CallbackServerContext* context,
+                                                     const api::ImportEventRequest* request,
+                                                     api::ImportEventResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  if (absl::Status allowed = CheckTransport(*context); !allowed.ok()) {
+    call->Finish(ToGrpc(allowed, context));
+    return call;
+  }
+  pool_->Run([=] {
+    absl::StatusOr<uint64_t> event = [&]() -> absl::StatusOr<uint64_t> {
+      ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request->session()));
+      ASSIGN_OR_RETURN(Device * device, devices_->Find(request->device()));
+      return server::ImportEvent(sessions_, session.get(), device, request->cuda_ipc_event(),
+                                 request->device_uuid());
+    }();
+    if (event.ok()) response->set_event(*event);
+    call->Finish(ToGrpc(event.status(), context));
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* MemoryService::ReleaseEvent(grpc::CallbackServerContext* context,
+                                                      const api::ReleaseEventRequest* request,
+                                                      api::ReleaseEventResponse*) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Find(request->session());
+  absl::Status status =
+      session.ok() ? (*session)->ReleaseEvent(request->event()) : session.status();
+  call->Finish(ToGrpc(status, context));
   return call;
 }
 

@@ -38,6 +38,15 @@ class MemoryService : public tessera::v1::MemoryService::CallbackService {
   grpc::ServerUnaryReactor* ReleaseMemory(grpc::CallbackServerContext* context,
                                           const tessera::v1::ReleaseMemoryRequest* request,
                                           tessera::v1::ReleaseMemoryResponse* response) override;
+  grpc::ServerUnaryReactor* CopyMemory(grpc::CallbackServerContext* context,
+                                       const tessera::v1::CopyMemoryRequest* request,
+                                       tessera::v1::CopyMemoryResponse* response) override;
+  grpc::ServerUnaryReactor* ImportEvent(grpc::CallbackServerContext* context,
+                                        const tessera::v1::ImportEventRequest* request,
+                                        tessera::v1::ImportEventResponse* response) override;
+  grpc::ServerUnaryReactor* ReleaseEvent(grpc::CallbackServerContext* context,
+                                         const tessera::v1::ReleaseEventRequest* request,
+                                         tessera::v1::ReleaseEventResponse* response) override;
   grpc::ServerUnaryReactor* ListMemory(grpc::CallbackServerContext* context,
                                        const tessera::v1::ListMemoryRequest* request,
                                        tessera::v1::ListMemoryResponse* response) override;

@@ -175,11 +175,14 @@ api::AttachResponse DescriptorSocket::Answer(Connection* connection,
     absl::StatusOr<std::shared_ptr<Region>> region =
         connection->session->FindRegion(request.fetch().region());
     if (!region.ok()) return Failed(region.status());
+    if ((*region)->fd() < 0)
+      return Failed(absl::FailedPreconditionError("this region came without a descriptor"));
     // Our own duplicate: the region may be released while the answer is on its way.
     *attach = runtime::UniqueFd::Duplicate((*region)->fd());
     if (!attach->open())
       return Failed(absl::ErrnoToStatus(errno, "duplicating the region's descriptor"));
     response.set_size((*region)->size());
+    response.set_handle_bytes((*region)->description().handle_bytes);
     return response;
   }
   return Failed(absl::InvalidArgumentError("the message holds no request that this daemon knows"));

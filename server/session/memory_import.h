@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/device/device_table.h"
@@ -31,7 +32,24 @@ absl::StatusOr<std::shared_ptr<Region>> ImportMemfd(SessionRegistry* sessions, S
 absl::StatusOr<std::shared_ptr<Region>> ImportPosixShm(SessionRegistry* sessions, Session* session,
                                                        Device* device, const std::string& name,
                                                        const ImportExtent& extent);
-// New memory of the daemon's, zeroed.
+// Memory of a GPU.
+struct GpuHandle {
+  std::string cuda_ipc;  // a cudaIpcMemHandle_t; or:
+  struct Chunk {
+    uint64_t ticket = 0;  // of a descriptor: a VMM export
+    uint64_t size = 0;    // bytes
+  };
+  std::vector<Chunk> chunks;
+  std::string device_uuid;  // where the client says that it is; may be empty
+};
+// INVALID_ARGUMENT also for memory of another GPU than `device`; the message has both UUIDs.
+absl::StatusOr<std::shared_ptr<Region>> ImportGpuMemory(SessionRegistry* sessions, Session* session,
+                                                        Device* device, const GpuHandle& handle,
+                                                        const ImportExtent& extent);
+// A cudaIpcEventHandle_t; the result has an id of its own, for launches.
+absl::StatusOr<uint64_t> ImportEvent(SessionRegistry* sessions, Session* session, Device* device,
+                                     const std::string& cuda_ipc, const std::string& device_uuid);
+// New memory of the daemon's, zeroed; on a GPU if `device` is one.
 absl::StatusOr<std::shared_ptr<Region>> AllocateMemory(SessionRegistry* sessions, Session* session,
                                                        Device* device, uint64_t size);
 

@@ -18,10 +18,13 @@ namespace tessera::server {
 struct RegionDescription {
   uint64_t id =
       0;  // unique while the daemon runs; the client's handle and the executors' name for it
-  uint64_t offset = 0, size = 0;  // bytes; offset is a multiple of 4096
+  uint64_t offset = 0, size = 0;  // bytes; offset is a multiple of 4096, in GPU memory of 256
   bool read_only = false;
-  std::string kind;    // "memfd", "posix_shm", "allocated"
+  std::string kind;    // "memfd", "posix_shm", "allocated", "cuda_ipc", "vmm", "gpu"
   std::string device;  // where it was imported for
+  // GPU memory: where it is, and nowhere else. Null: host memory, which every device can map.
+  Device* home = nullptr;
+  uint64_t handle_bytes = 0;  // GPU memory made here: bytes behind the descriptor
 };
 
 // Lives as long as anybody holds it: a launch in flight keeps its regions mapped even if the
@@ -42,8 +45,11 @@ class Region {
   bool MappedOn(const Device& device) const {
     return (mapped_.load(std::memory_order_acquire) & (1u << device.index())) != 0;
   }
-  // Maps it into the device's executor, which is started if it is not. Blocks.
+  // Maps it into the device's executor, which is started if it is not. Blocks. FAILED_PRECONDITION:
+  // it is memory of another GPU; the message has both UUIDs.
   absl::Status EnsureMapped(Device* device);
+  // GPU memory comes mapped by its executor.
+  void SetMappedAtHome(runtime::ExecutorClient* executor);
 
  private:
   const RegionDescription description_;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kTokenBytes = 16;
 // Descriptors offered and never imported; a client that needs more does it in turns.
-constexpr size_t kMaxTickets = 64;
+constexpr size_t kMaxTickets = 256;
+constexpr size_t kMaxEvents = 4096;  // a session
 
 absl::StatusOr<std::string> RandomToken() {
   std::string token(kTokenBytes, '\0');
@@ -89,6 +90,36 @@ std::vector<std::shared_ptr<Region>> Session::Regions() const {
   return regions;
 }
 
+absl::Status Session::AddEvent(std::shared_ptr<DeviceEvent> event) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return Ended();
+  if (events_.size() >= kMaxEvents)
+    return Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_EVENTS",
+                 absl::StrCat("the session has its limit of ", kMaxEvents, " events"));
+  const uint64_t id = event->id();
+  events_.emplace(id, std::move(event));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<DeviceEvent>> Session::FindEvent(uint64_t id) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  auto found = events_.find(id);
+  if (found != events_.end()) return found->second;
+  return Error(absl::StatusCode::kNotFound, "EVENT_UNKNOWN",
+               absl::StrCat("event ", id, " was released or never belonged to this session"));
+}
+
+absl::Status Session::ReleaseEvent(uint64_t id) {
+  RETURN_IF_ERROR(FindEvent(id).status());
+  std::shared_ptr<DeviceEvent> released;  // ends outside the lock
+  absl::MutexLock lock(&mutex_);
+  auto found = events_.find(id);
+  if (found == events_.end()) return absl::OkStatus();
+  released = std::move(found->second);
+  events_.erase(found);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> Session::AddTicket(runtime::UniqueFd fd) {
   absl::MutexLock lock(&mutex_);
   if (closed_) return Ended();
@@ -113,9 +144,11 @@ absl::StatusOr<runtime::UniqueFd> Session::TakeTicket(uint64_t ticket) {
 
 void Session::Close() {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Region>> regions;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<DeviceEvent>> events;
   absl::flat_hash_map<uint64_t, runtime::UniqueFd> tickets;
   absl::MutexLock lock(&mutex_);
   closed_ = true;
+  events.swap(events_);
   regions.swap(regions_);
   tickets.swap(tickets_);
   bytes_ = 0;
@@ -134,7 +167,8 @@ absl::StatusOr<std::shared_ptr<Session>> SessionRegistry::Open(std::string clien
                                                                std::optional<Peer> peer) {
   ASSIGN_OR_RETURN(std::string token, RandomToken());
   if (client_name.size() > 200) client_name.resize(200);
-  auto session = std::make_shared<Session>(token, std::move(client_name), peer, limits_);
+  auto session = std::make_shared<Session>(next_session_.fetch_add(1), token,
+                                           std::move(client_name), peer, limits_);
   session->renewed_ns_ = Now().count();
   absl::MutexLock lock(&mutex_);
   if (sessions_.size() >= limits_.sessions)
@@ -215,7 +249,7 @@ uint32_t SessionRegistry::sessions() const {
 
 std::shared_ptr<Region> SessionRegistry::MakeRegion(RegionDescription description,
                                                     runtime::UniqueFd fd) {
-  description.id = next_region_.fetch_add(1, std::memory_order_relaxed);
+  if (description.id == 0) description.id = NewId();
   uint64_t size = description.size;
   metrics_->regions->Set(++regions_);
   metrics_->mapped_bytes->Set(static_cast<double>(mapped_bytes_ += size));

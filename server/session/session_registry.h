@@ -21,6 +21,8 @@
 #include "absl/time/time.h"
 #include "runtime/memory/descriptor_socket.h"
 #include "runtime/memory/unique_fd.h"
+#include "server/session/detached_launches.h"
+#include "server/session/device_event.h"
 #include "server/session/region.h"
 #include "server/telemetry/metrics.h"
 
@@ -40,13 +42,15 @@ using Peer = runtime::PeerCredentials;
 // Thread-safe.
 class Session {
  public:
-  Session(std::string token, std::string client_name, std::optional<Peer> peer,
+  Session(uint64_t id, std::string token, std::string client_name, std::optional<Peer> peer,
           const SessionLimits& limits)
-      : token_(std::move(token)),
+      : id_(id),
+        token_(std::move(token)),
         client_name_(std::move(client_name)),
         peer_(peer),
         limits_(limits) {}
 
+  uint64_t id() const { return id_; }  // unique in this process; no secret
   const std::string& token() const { return token_; }
   const std::string& client_name() const { return client_name_; }
   const std::optional<Peer>& peer() const { return peer_; }
@@ -61,6 +65,15 @@ class Session {
   std::shared_ptr<Region> FindRegionOrNull(uint64_t id) const;
   absl::Status ReleaseRegion(uint64_t id);
   std::vector<std::shared_ptr<Region>> Regions() const;
+
+  // RESOURCE_EXHAUSTED at the session's limit, UNAVAILABLE after Close.
+  absl::Status AddEvent(std::shared_ptr<DeviceEvent> event);
+  // NOT_FOUND: never was, was released, or belongs to another session.
+  absl::StatusOr<std::shared_ptr<DeviceEvent>> FindEvent(uint64_t id) const;
+  absl::Status ReleaseEvent(uint64_t id);
+
+  // Its launches that were answered before they ended.
+  const std::shared_ptr<DetachedLaunches>& detached() const { return detached_; }
 
   // Descriptors received and not imported yet.
   absl::StatusOr<uint64_t> AddTicket(runtime::UniqueFd fd);
@@ -82,6 +95,7 @@ class Session {
   friend class SessionRegistry;
   absl::Status CheckRoomLocked(uint64_t bytes) const;
 
+  const uint64_t id_;
   const std::string token_, client_name_;
   const std::optional<Peer> peer_;  // absent: opened over gRPC, lives by its lease
   const SessionLimits limits_;
@@ -92,7 +106,9 @@ class Session {
   bool closed_ = false;
   uint64_t bytes_ = 0, next_ticket_ = 1;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Region>> regions_;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<DeviceEvent>> events_;
   absl::flat_hash_map<uint64_t, runtime::UniqueFd> tickets_;
+  const std::shared_ptr<DetachedLaunches> detached_ = std::make_shared<DetachedLaunches>();
 };
 
 // Thread-safe.
@@ -112,7 +128,11 @@ class SessionRegistry {
   int ExpireLeases();
   void CloseAll();
 
-  // A region with a new id; its bytes count in the metrics until it goes.
+  // Unique, for regions and events alike.
+  uint64_t NewId() { return next_region_.fetch_add(1, std::memory_order_relaxed); }
+  TaskPool* pool() const { return pool_; }
+  // A region with a new id, unless the description has one; its bytes count in the metrics until it
+  // goes.
   std::shared_ptr<Region> MakeRegion(RegionDescription description, runtime::UniqueFd fd);
 
   const SessionLimits& limits() const { return limits_; }
@@ -127,7 +147,7 @@ class SessionRegistry {
   TaskPool* const pool_;
   Metrics* const metrics_;
   const Clock clock_;
-  std::atomic<uint64_t> next_region_{1};
+  std::atomic<uint64_t> next_region_{1}, next_session_{1};
   std::atomic<uint32_t> regions_{0};
   std::atomic<uint64_t> mapped_bytes_{0};
   mutable absl::Mutex mutex_;
