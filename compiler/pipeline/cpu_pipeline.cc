@@ -20,6 +20,11 @@ void AddCpuTilePasses(mlir::OpPassManager* passes) {
   passes->addPass(mlir::createCSEPass());
   // Products fold their sums before rounding splits them.
   passes->addNestedPass<mlir::func::FuncOp>(CreateAccumulateInDotPass());
+  // Larger sums of fp32 keep the order that vectors of this machine like.
+  OrderSumsOptions ordered;
+  ordered.most_elements = 512;
+  ordered.most_small_elements = 8192;
+  passes->addNestedPass<mlir::func::FuncOp>(CreateOrderSumsPass(ordered));
   passes->addNestedPass<mlir::func::FuncOp>(CreateWidenSmallFloatsPass());
   // Hoisting of increments wants invariant amounts outside of loops.
   passes->addPass(mlir::createLoopInvariantCodeMotionPass());

@@ -57,8 +57,10 @@ class PrintAxisInfo : public PassWrapper<PrintAxisInfo, OperationPass<func::Func
 
 void RegisterPasses() {
   registerPass([] { return CreateAccumulateInDotPass(); });
+  registerPass([] { return CreateContractMultiplyAddPass(); });
   registerPass([] { return CreateExpandDescriptorsPass(); });
   registerPass([] { return CreateHoistUniformIncrementsPass(); });
+  registerPass([] { return CreateOrderSumsPass(); });
   registerPass([] { return CreateWidenSmallFloatsPass(); });
   registerPass([] { return CreateTileToLoopsPass(); });
   registerPass([] { return CreateReturnOnFailurePass(); });

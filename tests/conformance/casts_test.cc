@@ -102,11 +102,28 @@ INSTANTIATE_TEST_SUITE_P(Casts, Fp8, testing::Values(DType::kFp8E4M3Fn, DType::k
                          [](const testing::TestParamInfo<DType>& info) { return std::string(ShortName(info.param).data(), ShortName(info.param).size()); });
 
 TEST(Casts, OtherFp8TypesWidenAllCodes) {
-  for (DType t : {DType::kFp8E4M3Fnuz, DType::kFp8E5M2Fnuz}) {
+  for (DType t : {DType::kFp8E4M3Fnuz, DType::kFp8E5M2Fnuz, DType::kFp8E4B15}) {
     Tensor x = Poison(t, kLanes);
     for (size_t i = 0; i < kLanes; ++i) x.SetBits(i, i & 255);
     RunExpressions({{"x", x}}, {FloatExpression("x.to(tl.float32)", DType::kFp32, [&](size_t i) { return x.Float(i); })});
   }
+}
+
+// As Triton narrows to it: fp16's bits, doubled, rounded half away from zero, at most 1.75.
+TEST(Casts, Float8e4b15NarrowsAndIsForStorageOnly) {
+  std::vector<double> values;
+  for (int i = 0; i < 1000; ++i) values.push_back((i - 500) / 250.0);
+  for (double v : {0.0, -0.0, 1e-4, -1e-5, 1e9, -1e9, 1.75, 1.8125}) values.push_back(v);
+  values.resize(kLanes, 1.0);
+  Tensor h = Floats(DType::kFp16, values);
+  std::vector<uint64_t> codes;
+  for (size_t i = 0; i < kLanes; ++i) codes.push_back((std::min<uint64_t>(h.Bits(i) & 0x7fff, 0x3f00) * 2 + 0x80) >> 8 | h.Bits(i) >> 15 << 7);
+  auto code = [&](size_t i) { return static_cast<int64_t>(codes[i]); };
+  RunExpressions({{"h", h}}, {IntExpression("h.to(tl.float8e4b15).to(tl.uint8, bitcast=True)", DType::kUint8, code),
+                              IntExpression("h.to(tl.float32).to(tl.float8e4b15).to(tl.uint8, bitcast=True)", DType::kUint8, code)});
+  Program program;
+  program.source = "@triton.jit\ndef kernel(x):\n    i = tl.arange(0, 16)\n    a = tl.load(x + i)\n    tl.store(x + i, a + a)\n";
+  ExpectCompileError(program, {Arg("x", Poison(DType::kFp8E4B15, 16))}, "float8e4b15 is for storage only");
 }
 
 TEST(Casts, Fp8ToAndFromIntegersIsRefused) {

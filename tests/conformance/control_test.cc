@@ -275,6 +275,111 @@ def kernel(o, n, OPTIONAL, F: tl.constexpr, MODE: tl.constexpr):
   Launch(program, {Arg("o", Poison(DType::kInt32, 32)), Int("n", n)}, [&](const Results& r) { ExpectInts(r.at("o"), want); });
 }
 
+TEST(Control, CompileTimeExpressions) {
+  Program program;
+  program.source = R"py(
+from collections import namedtuple
+from triton.language import constexpr_type
+
+Pair = namedtuple("Pair", ["low", "high"])
+WIDTHS = tl.constexpr((8, 16))
+
+@triton.constexpr_function
+def bits(dtype):
+    return dtype.primitive_bitwidth
+
+@tl.constexpr
+def next_odd(x):
+    return x + 1 if x % 2 == 0 else x + 2
+
+@triton.jit
+def incremented(values):
+    return tl.tuple([v + 1 for v in values])
+
+@triton.jit
+def spread(pair):
+    return pair.high - pair.low
+
+@triton.jit
+def kernel(o, x, n, OP: tl.constexpr):
+    a, b, c = incremented((n, 2, n * 3))
+    tl.store(o, a + 10 * b + 100 * c)
+    tl.store(o + 1, spread(Pair(low=n, high=40)))
+    tl.store(o + 2, getattr(tl, OP)(n, 5) + 10 * getattr(o, "missing", 3))
+    tl.store(o + 3, hasattr(n, "dtype") + 2 * hasattr(tl, "no_such_function") + 4 * hasattr(None, "dtype"))
+    tl.store(o + 4, isinstance(o.dtype, tl.pointer_type) + 2 * isinstance(n, tl.tensor) + 4 * isinstance(3, tl.constexpr)
+             + 8 * isinstance(Pair(1, 2), Pair) + 16 * isinstance((n, n), tl.tuple) + 32 * isinstance(tl.int32, tl.pointer_type))
+    block = tl.zeros([2] * 2 + [4], tl.int32) + n
+    tl.static_assert(block.shape == [2, 2, 4])
+    tl.store(o + 5, tl.sum(block.reshape([16]), 0))
+    tl.store(o + 6, bits(x.dtype.element_ty) + next_odd(WIDTHS[1]))
+    tl.store(o + 7, sum([w for w in WIDTHS if w > 8]) + max([i * j for i in range(3) for j in range(4)]))
+    total = 0
+    for low, high in zip((1, n), (2, 3)):
+        total += low * high
+    tl.store(o + 8, total)
+    first = (1, *(2, n), *[4] * 2)
+    tl.store(o + 9, first[0] + 10 * first[1] + 100 * first[2] + 1000 * first[3] + 10000 * len(first))
+    literal: tl.constexpr = (5, 6)
+    tl.static_assert(literal.type == constexpr_type((5, 6)))
+    tl.static_assert(isinstance(literal[0].type, tl.constexpr_type))
+    scalar = tl.full([], n, tl.int32)
+    tl.static_assert(scalar[None, None].shape == [1, 1])
+    tl.static_assert(scalar[None, None, :].shape == [1, 1])
+    line = tl.arange(0, 4)
+    tl.static_assert(line[None, None:].shape == [1, 4])
+    tl.static_assert(line[None, ::None, None].shape == [1, 4, 1])
+    tl.store(o + 12 + line[None, :None], line[None, :])
+)py";
+  program.constants = "OP=maximum";
+  const int n = 7;
+  std::vector<int64_t> want = {(n + 1) + 10 * 3 + 100 * (n * 3 + 1), 40 - n, n + 30, 1, 1 + 2 + 4 + 8 + 16, 16 * n, 16 + 17, 16 + 6,
+                               2 + 3 * n, 1 + 20 + 100 * n + 4000 + 50000, 0xabababab, 0xabababab, 0, 1, 2, 3};
+  Launch(program, {Arg("o", Poison(DType::kInt32, 16)), Arg("x", Poison(DType::kFp16, 1)), Int("n", n)}, [&](const Results& r) { ExpectInts(r.at("o"), want); });
+}
+
+TEST(Control, MapsFunctionsOverSeveralElements) {
+  for (int pack : {1, 2, 4}) {
+    Program program;
+    const std::string source = R"py(
+@triton.jit
+def one(a, b):
+    if b > 0:
+        return a // b, a - b
+    else:
+        return 0, 1
+
+@triton.jit
+def two(a0, a1, b0, b1):
+    c0, d0 = one(a0, b0)
+    c1, d1 = one(a1, b1)
+    return c0, c1, d0, d1
+
+@triton.jit
+def four(a0, a1, a2, a3, b0, b1, b2, b3):
+    c0, c1, d0, d1 = two(a0, a1, b0, b1)
+    c2, c3, d2, d3 = two(a2, a3, b2, b3)
+    return c0, c1, c2, c3, d0, d1, d2, d3
+
+@triton.jit
+def kernel(x, o):
+    at = tl.arange(0, 8)[:, None] * 4 + tl.arange(0, 4)[None, :]
+    c, d = tl.map_elementwise($function, tl.load(x + at), tl.load(x + 32 + at), pack=$pack)
+    tl.store(o + at, c)
+    tl.store(o + 32 + at, d)
+)py";
+    program.source = Substitute(source, {{"function", pack == 1 ? "one" : pack == 2 ? "two" : "four"}, {"pack", std::to_string(pack)}});
+    Tensor x = RandomInts(DType::kInt32, 64, 1, 0, 50);
+    std::vector<int64_t> want(64);
+    for (int i = 0; i < 32; ++i) {
+      const int64_t a = x.Int(i), b = x.Int(32 + i);
+      want[i] = b > 0 ? a / b : 0;
+      want[32 + i] = b > 0 ? a - b : 1;
+    }
+    Launch(program, {Arg("x", x), Arg("o", Poison(DType::kInt32, 64))}, [&](const Results& r) { ExpectInts(r.at("o"), want); });
+  }
+}
+
 TEST(Control, GridsOfThreeDimensions) {
   Program program;
   program.source = R"py(

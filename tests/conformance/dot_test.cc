@@ -84,11 +84,11 @@ TEST(Dot, Fp8AccumulatesInFp32) {
 TEST(Dot, Fp64) { CheckMatmul(DType::kFp64, DType::kFp64, ", out_dtype=tl.float64", false, 1e-12, 33, 127, 100); }
 TEST(Dot, Fp16AccumulatorWhereAsked) { CheckMatmul(DType::kFp16, DType::kFp16, ", out_dtype=tl.float16", false, 2e-2, 33, 64, 32); }
 
-TEST(Dot, ThreeDimensionsAndChains) {
+TEST(Dot, MoreDimensionsAndChains) {
   Program program;
   program.source = R"py(
 @triton.jit
-def kernel(a, b, c, d):
+def kernel(a, b, c, d, e):
     g = tl.arange(0, 4)[:, None, None]
     i = tl.arange(0, 16)
     j = tl.arange(0, 32)
@@ -96,6 +96,8 @@ def kernel(a, b, c, d):
     y = tl.load(b + g * 512 + j[None, :, None] * 16 + i[None, None, :])
     z = tl.dot(x, y)
     tl.store(c + g * 256 + i[None, :, None] * 16 + i[None, None, :], z)
+    five = tl.dot(tl.trans(y).reshape([2, 1, 2, 16, 32]), x.T.reshape([2, 1, 2, 32, 16]))
+    tl.store(e + g * 256 + i[None, :, None] * 16 + i[None, None, :], tl.trans(five.reshape([4, 16, 16])))
     w = tl.dot(z.to(x.dtype), x)
     tl.store(d + g * 512 + i[None, :, None] * 32 + j[None, None, :], w)
 )py";
@@ -109,8 +111,9 @@ def kernel(a, b, c, d):
       for (size_t n = 0; n < 32; ++n)
         for (size_t k = 0; k < 16; ++k) d[g * 512 + i * 32 + n] += c[g * 256 + i * 16 + k] * a.Float(g * 512 + k * 32 + n);
   }
-  Launch(program, {Arg("a", a), Arg("b", b), Arg("c", Poison(DType::kFp32, 1024)), Arg("d", Poison(DType::kFp32, 2048))}, [&](const Results& r) {
+  Launch(program, {Arg("a", a), Arg("b", b), Arg("c", Poison(DType::kFp32, 1024)), Arg("d", Poison(DType::kFp32, 2048)), Arg("e", Poison(DType::kFp32, 1024))}, [&](const Results& r) {
     ExpectFloats(r.at("c"), c, 1e-12);
+    ExpectFloats(r.at("e"), c, 1e-12);
     ExpectFloats(r.at("d"), d, 1e-12);
   });
 }

@@ -83,6 +83,66 @@ TEST_P(Math, SpecialArguments) {
 INSTANTIATE_TEST_SUITE_P(All, Math, testing::Values(DType::kFp32, DType::kFp64),
                          [](const testing::TestParamInfo<DType>& info) { return std::string(ShortName(info.param).data(), ShortName(info.param).size()); });
 
+// The result rounded to nearest moved by one step where the exact one, in long double, lies on the other side.
+template <typename F>
+F Directed(long double exact, int direction) {  // -1: down, 1: up, 0: toward zero
+  if (direction == 0) direction = exact > 0 ? -1 : 1;
+  F nearest = static_cast<F>(exact);
+  const F infinity = std::numeric_limits<F>::infinity();
+  if (direction < 0 && static_cast<long double>(nearest) > exact) return std::nextafter(nearest, -infinity);
+  if (direction > 0 && static_cast<long double>(nearest) < exact) return std::nextafter(nearest, infinity);
+  return nearest;
+}
+
+TEST(MathRounding, ArithmeticInEveryDirection) {
+  Tensor x = Random(DType::kFp32, kLanes, 1, 30), y = Random(DType::kFp32, kLanes, 2), z = Random(DType::kFp32, kLanes, 3);
+  for (size_t i = 0; i < 20; ++i) x.SetBits(i, y.Bits(i)), z.SetBits(i, EncodeFloat(DType::kFp32, -y.Float(i)));  // exact results, zeros
+  auto X = [&](size_t i) -> long double { return x.Float(i); };
+  auto Y = [&](size_t i) -> long double { return y.Float(i); };
+  auto Z = [&](size_t i) -> long double { return z.Float(i); };
+  std::vector<Expression> expressions;
+  for (const auto& rounding : {std::pair<std::string, int>{"rz", 0}, {"rd", -1}, {"ru", 1}}) {
+    const std::string suffix = rounding.first;
+    const int d = rounding.second;
+    auto add = [&](const std::string& name, const std::string& arguments, std::function<long double(size_t)> exact) {
+      expressions.push_back(FloatExpression("libdevice." + name + "_" + suffix + arguments, DType::kFp32, [exact, d](size_t i) { return Directed<float>(exact(i), d); }));
+    };
+    add("div", "(x, y)", [&](size_t i) { return X(i) / Y(i); });
+    add("mul", "(x, y)", [&](size_t i) { return X(i) * Y(i); });
+    add("rcp", "(y)", [&](size_t i) { return 1 / Y(i); });
+    add("sqrt", "(tl.abs(x))", [&](size_t i) { return std::sqrt(std::fabs(X(i))); });
+    add("add", "(x, y)", [&](size_t i) { return X(i) + Y(i); });
+    add("sub", "(x, y)", [&](size_t i) { return X(i) - Y(i); });
+    add("fma", "(x, y, z)", [&](size_t i) { return X(i) * Y(i) + Z(i); });
+    expressions.push_back(IntExpression("libdevice.float2int_" + suffix + "(x)", DType::kInt32, [X, d](size_t i) {
+      return static_cast<int64_t>(d == 0 ? std::trunc(X(i)) : d < 0 ? std::floor(X(i)) : std::ceil(X(i)));
+    }));
+  }
+  // A zero that is the exact sum of two numbers has a sign of its own in each direction.
+  for (Expression& e : expressions) e.skip = [&](size_t i) { return X(i) - Y(i) == 0 || X(i) * Y(i) + Z(i) == 0; };
+  RunExpressions({{"x", x}, {"y", y}, {"z", z}}, expressions);
+}
+
+TEST(MathRounding, BitsAndIntegers) {
+  Tensor x = Special(DType::kInt32, kLanes, 1), y = Special(DType::kInt32, kLanes, 2, 14), f = Special(DType::kFp32, kLanes, 3);
+  auto X = [&](size_t i) { return x.Int(i); };
+  auto Y = [&](size_t i) { return y.Int(i); };
+  RunExpressions({{"x", x}, {"y", y}, {"f", f}},
+                 {IntExpression("libdevice.mulhi(x, y)", DType::kInt32, [&](size_t i) { return (X(i) * Y(i)) >> 32; }),
+                  IntExpression("libdevice.mul24(x, y)", DType::kInt32, [&](size_t i) { return (X(i) << 40 >> 40) * (Y(i) << 40 >> 40); }),
+                  IntExpression("libdevice.hadd(x, y)", DType::kInt32, [&](size_t i) { return (X(i) + Y(i)) >> 1; }),
+                  IntExpression("libdevice.rhadd(x, y)", DType::kInt32, [&](size_t i) { return (X(i) + Y(i) + 1) >> 1; }),
+                  IntExpression("libdevice.float_as_int(f)", DType::kInt32, [&](size_t i) { return static_cast<int32_t>(f.Bits(i)); }),
+                  IntExpression("libdevice.float_as_int(libdevice.int_as_float(x))", DType::kInt32, X),
+                  FloatExpression("libdevice.ldexp(libdevice.int2float_rn(x), y % 60)", DType::kFp32,
+                                  [&](size_t i) { return std::ldexp(static_cast<double>(static_cast<float>(X(i))), static_cast<int>(Y(i) % 60)); }),
+                  FloatExpression("libdevice.int2float_rz(x)", DType::kFp32, [&](size_t i) { return Directed<float>(static_cast<long double>(X(i)), 0); }),
+                  IntExpression("libdevice.byte_perm(x, y, 0x0427)", DType::kInt32, [&](size_t i) {
+                    auto byte = [&](int k) { return static_cast<int64_t>((k < 4 ? x.Bits(i) >> (8 * k) : y.Bits(i) >> (8 * (k - 4))) & 0xff); };
+                    return byte(7) | byte(2) << 8 | byte(4) << 16 | byte(0) << 24;
+                  })});
+}
+
 TEST(MathErrors, HalfTypesAreRefusedWithAHint) {
   Program program;
   program.source = "@triton.jit\ndef kernel(x):\n    i = tl.arange(0, 16)\n    tl.store(x + i, tl.exp(tl.load(x + i)))\n";

@@ -21,7 +21,8 @@ KernelEmitter::KernelEmitter(func::FuncOp kernel, const MaterialisationPlan& pla
       i64_(builder_.getI64Type()) {}
 
 LogicalResult KernelEmitter::Unsupported(Operation* op, const llvm::Twine& what) {
-  if (!failed_) op->emitError("not supported on the cpu: " + what);
+  llvm::StringRef more = isa<tile::InlineAsmOp>(op) ? " (not on this target: inline PTX needs an NVIDIA GPU)" : "";
+  if (!failed_) op->emitError("not supported on the cpu: " + what + more);
   failed_ = true;
   return failure();
 }

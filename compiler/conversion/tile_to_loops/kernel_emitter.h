@@ -121,6 +121,7 @@ class KernelEmitter {
   // Result of an elementwise operation on scalars or vectors of `count` lanes. Null: an error was emitted.
   mlir::Value LaneOp(mlir::Operation* op, llvm::ArrayRef<mlir::Value> operands, int64_t count);
   mlir::Value DivideOp(mlir::Operation* op, mlir::Value lhs, mlir::Value rhs, bool is_signed, bool remainder);
+  mlir::Value QuickQuotient(mlir::Value lhs, mlir::Value rhs);
   mlir::Value LibmCall(llvm::StringRef name, llvm::ArrayRef<mlir::Value> operands, mlir::Type result);
   mlir::Value ExternCall(tile::ExternOp op, llvm::ArrayRef<mlir::Value> operands, int64_t count);
   mlir::Value AddAddress(mlir::Value pointer, mlir::Value offset, mlir::Type pointee, int64_t count);

@@ -1,5 +1,6 @@
 // One elementwise operation on evaluated operands: scalars, or vectors of some lanes.
 #include "compiler/conversion/float_conversions.h"
+#include "compiler/conversion/lane_builder.h"
 #include "compiler/conversion/tile_to_loops/kernel_emitter.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -110,6 +111,19 @@ Value KernelEmitter::DivideOp(Operation* op, Value lhs, Value rhs, bool is_signe
     quotient = builder_.create<arith::FPToUIOp>(loc_, type, quotient);
   if (!remainder) return quotient;
   return builder_.create<arith::SubIOp>(loc_, lhs, builder_.create<arith::MulIOp>(loc_, quotient, rhs));
+}
+
+// What a GPU makes of fp32's `/`: a product with the reciprocal, scaled where that would be subnormal or infinite. A
+// uniform divisor's reciprocal moves out of loops. The fence keeps sums from fusing with the product.
+Value KernelEmitter::QuickQuotient(Value lhs, Value rhs) {
+  LaneBuilder b(builder_, loc_, lhs.getType());
+  Value size = builder_.create<math::AbsFOp>(loc_, rhs), one = b.Float(1);
+  Value scale = b.Select(b.Compare(arith::CmpFPredicate::OLT, size, b.Float(0x1p-126)), b.Float(0x1p24), one);
+  scale = b.Select(b.Compare(arith::CmpFPredicate::OGT, size, b.Float(0x1p126)), b.Float(0.25), scale);
+  Value reciprocal = b.Div(one, b.Mul(rhs, scale));
+  Value product = b.Mul(b.Mul(lhs, scale), reciprocal);
+  return builder_.create<LLVM::CallIntrinsicOp>(loc_, product.getType(), builder_.getStringAttr("llvm.arithmetic.fence"), ValueRange{product})
+      .getResult(0);
 }
 
 // A call of a libm function, lane by lane.
@@ -249,6 +263,8 @@ Value KernelEmitter::LaneOp(Operation* op, ArrayRef<Value> operands, int64_t cou
   if (isa<tile::PtrToIntOp>(op)) return count == 1 ? AsAddress(operands[0]) : operands[0];
   if (isa<tile::IntToPtrOp>(op)) return count == 1 ? AsPointer(operands[0]) : operands[0];
   if (auto call = dyn_cast<tile::ExternOp>(op)) return ExternCall(call, operands, count);
+  if (isa<arith::DivFOp>(op) && element.isF32() && !op->hasAttr("tile.round_nearest"))
+    return QuickQuotient(operands[0], operands[1]);
 
   if (!isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) || op->getNumResults() != 1) {
     (void)Unsupported(op, op->getName().getStringRef());

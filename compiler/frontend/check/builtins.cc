@@ -45,6 +45,7 @@ const BuiltinTable& Table() {
     AddMemoryBuiltins(t);
     AddMathBuiltins(t);
     AddLibdeviceBuiltins(t);
+    AddRoundingBuiltins(t);
     AddReductionBuiltins(t);
     AddShapeBuiltins(t);
     AddRandomBuiltins(t);

@@ -159,7 +159,6 @@ void AddLibdeviceBuiltins(BuiltinTable* t) {
   t->Add("libdevice.popc", "x", IntegerExtern("popc", "popcll", One<math::CtPopOp>));
   t->Add("libdevice.ffs", "x", IntegerExtern("ffs", "ffsll", nullptr));
   t->Add("libdevice.brev", "x", IntegerExtern("brev", "brevll", nullptr));
-  t->Add("libdevice.div_rn libdevice.fast_dividef", "x, y", Float("div", Two<mlir::arith::DivFOp>));
   t->Add("libdevice.fast_expf", "x", Float("exp", One<math::ExpOp>));
   t->Add("libdevice.fast_logf", "x", Float("log", One<math::LogOp>));
   t->Add("libdevice.fast_log2f", "x", Float("log2", One<math::Log2Op>));
@@ -167,10 +166,9 @@ void AddLibdeviceBuiltins(BuiltinTable* t) {
   t->Add("libdevice.fast_cosf", "x", Float("cos", One<math::CosOp>));
   t->Add("libdevice.fast_tanhf", "x", Float("tanh", One<math::TanhOp>));
   t->Add("libdevice.fast_powf", "x, y", Pow);
-  t->Add("libdevice.sqrt_rn", "x", Float("sqrt", One<math::SqrtOp>));
-  t->Add("libdevice.mul_rn", "x, y", Float("mul", Two<mlir::arith::MulFOp>));
-  t->Add("libdevice.add_rn", "x, y", Float("add", Two<mlir::arith::AddFOp>));
-  t->Add("libdevice.sub_rn", "x, y", Float("sub", Two<mlir::arith::SubFOp>));
+  t->Add("libdevice.fast_tanf", "x", Float("tan", One<math::TanOp>));
+  t->Add("libdevice.fast_log10f", "x", Float("log10", One<math::Log10Op>));
+  t->Add("libdevice.fast_exp10f", "x", Float("exp10", nullptr));
   t->Add("log1p", "x", Float("log1p", One<math::Log1pOp>));
   t->Add("tanh", "x", Float("tanh", One<math::TanhOp>));
 }

@@ -85,7 +85,7 @@ Value Clamp(Emitter& e, const Arguments& args) {
 
 Value Abs(Emitter& e, const Arguments& args) {
   Value x = e.ToTensor(args["x"], "the operand");
-  if (e.failed()) return {};
+  if (e.failed() || !e.Computes(x)) return {};
   const ElementType& element = x.type.element;
   if (element.is_float()) return Value::Tensor(e.Make<math::AbsFOp>(x.ir), x.type);
   if (element.is_signed()) return Value::Tensor(e.Make<math::AbsIOp>(x.ir), x.type);

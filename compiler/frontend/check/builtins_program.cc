@@ -171,27 +171,20 @@ Value Len(Emitter& e, const Arguments& args) {
   return e.Error(absl::StrCat("len wants a tuple or a block, not ", Describe(x)));
 }
 
-bool IsInstanceOf(const Value& value, const Value& type) {
-  if (type.is_tuple())
-    return std::any_of(type.items->begin(), type.items->end(), [&](const Value& t) { return IsInstanceOf(value, t); });
-  if (!type.is_constant()) return false;
-  const std::string& name = type.constant.text;
-  if (name == "tl.tensor") return value.is_tensor();
-  if (name == "tl.constexpr") return value.is_constant();
-  if (name == "tl.tuple" || name == "tuple" || name == "list") return value.is_tuple();
-  if (name == "tl.dtype") return value.is_constant(ConstantKind::kDType) || value.is_constant(ConstantKind::kPointerType);
-  if (name == "tl.pointer_type") return value.is_constant(ConstantKind::kPointerType);
-  if (name == "int") return value.is_constant() && value.constant.is_integral();
-  if (name == "bool") return value.is_constant(ConstantKind::kBool);
-  if (name == "float") return value.is_constant(ConstantKind::kFloat);
-  if (name == "str") return value.is_constant(ConstantKind::kString);
-  if (absl::EndsWith(name, "tensor_descriptor") || absl::EndsWith(name, "tensor_descriptor_base"))
-    return value.kind == Value::Kind::kDescriptor;
-  return false;
+Value IsInstance(Emitter& e, const Arguments& args) {
+  return Value::Of(Constant::Bool(e.IsInstance(args["x"], args["type"])));
 }
 
-Value IsInstance(Emitter& e, const Arguments& args) {
-  return Value::Of(Constant::Bool(IsInstanceOf(args["x"], args["type"])));
+Value GetAttribute(Emitter& e, const Arguments& args) {
+  std::optional<std::string> name = e.ConstantString(args, "name");
+  if (!name) return {};
+  if (std::optional<Value> value = e.FindAttribute(args["x"], *name)) return *value;
+  return args.Given("default") ? args["default"] : e.Attribute(args["x"], *name);  // reports
+}
+
+Value HasAttribute(Emitter& e, const Arguments& args) {
+  std::optional<std::string> name = e.ConstantString(args, "name");
+  return name ? Value::Of(Constant::Bool(e.FindAttribute(args["x"], *name).has_value())) : Value();
 }
 
 // zip(a, b, ...) and enumerate(a, start) of tuples.
@@ -224,6 +217,23 @@ Value Enumerate(Emitter& e, const Arguments& args) {
 Value AsTuple(Emitter& e, const Arguments& args) {
   return args["values"].is_tuple() ? args["values"]
                                    : e.Error(absl::StrCat(args.function, " wants a tuple, not ", Describe(args["values"])));
+}
+
+// A special register of the GPU, read by inline assembly: only targets with PTX have it.
+Emit SpecialRegister(const char* instruction, const char* constraint, DType dtype) {
+  return [=](Emitter& e, const Arguments&) -> Value {
+    Type type{{dtype, false}, {}};
+    auto op = e.Create<tile::InlineAsmOp>(mlir::TypeRange(e.IrType(type)), mlir::ValueRange(), instruction, constraint,
+                                          /*is_pure=*/false, uint32_t(1));
+    return Value::Tensor(op.getResult()[0], type);
+  };
+}
+
+Emit Warps(int64_t scale) {
+  return [scale](Emitter& e, const Arguments&) {
+    int64_t warps = e.job().options().num_warps();
+    return Value::Int(scale * (warps > 0 ? warps : 4));
+  };
 }
 
 // Of a power of two, as Triton's standard library has it.
@@ -278,10 +288,17 @@ void AddProgramBuiltins(BuiltinTable* t) {
   t->Add(".enumerate", "values, start=0", Enumerate);
   t->Add(".tuple .list tuple", "values", AsTuple);
   t->Add(".isinstance", "x, type", IsInstance);
+  t->Add(".getattr", "x, name, default=None", GetAttribute);
+  t->Add(".hasattr", "x, name", HasAttribute);
+  t->Add("constexpr_type", "value", [](Emitter&, const Arguments& args) { return Value::TypeOfConstant(args["value"]); });
   t->Add("is_cuda", "", IsCuda);
   t->Add("is_hip is_hip_cdna3 is_hip_cdna4", "", False);
   t->Add("cuda_capability_geq", "major, minor=0", CudaCapabilityGeq);
   // Programmatic dependent launch: targets without it start after the kernel before has ended.
+  t->Add("num_warps", "", Warps(1));
+  t->Add("num_threads", "", Warps(32));
+  t->Add("globaltimer", "", SpecialRegister("mov.u64 $0, %globaltimer;", "=l", DType::kInt64));
+  t->Add("smid", "", SpecialRegister("mov.u32 $0, %smid;", "=r", DType::kInt32));
   t->Add("gdc_wait gdc_launch_dependents", "", Nothing);
 }
 

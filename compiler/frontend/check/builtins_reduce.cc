@@ -63,6 +63,7 @@ bool ReadBlocks(Emitter& e, const Arguments& args, std::vector<Value>* blocks) {
   const Value& input = args["input"];
   *blocks = input.is_tuple() ? *input.items : std::vector<Value>{input};
   for (const Value& block : *blocks) {
+    if (!e.Computes(block)) return false;
     if (!block.is_block()) {
       e.Error(absl::StrCat(args.function, " wants a block, not ", Describe(block)));
       return false;
@@ -308,20 +309,66 @@ Value ScanWith(Emitter& e, const Arguments& args) {
   return Results(e, args["input"].is_tuple(), Scan(e, blocks, args["axis"], *reverse, UserCombine(args["combine_fn"])));
 }
 
+// The elements i, i + count, ... of a block in row-major order as a 1-D block, for each i below `count`.
+std::vector<Value> Neighbours(Emitter& e, const Value& block, int64_t count) {
+  if (count == 1) return {e.Reshape(block, {block.type.elements()}, false)};
+  // The lowest bit of the index first: even elements, then odd ones.
+  Value pairs = e.Reshape(block, {block.type.elements() / 2, 2}, false);
+  Type half{block.type.element, {block.type.elements() / 2}};
+  auto split = e.Create<tile::SplitOp>(e.IrType(half), e.IrType(half), pairs.ir);
+  std::vector<Value> even = Neighbours(e, Value::Tensor(split->getResult(0), half), count / 2);
+  std::vector<Value> odd = Neighbours(e, Value::Tensor(split->getResult(1), half), count / 2);
+  std::vector<Value> result;
+  for (size_t i = 0; i < even.size(); ++i) {
+    result.push_back(std::move(even[i]));
+    result.push_back(std::move(odd[i]));
+  }
+  return result;
+}
+
+// The inverse of Neighbours.
+Value Interleaved(Emitter& e, const std::vector<Value>& parts) {
+  if (parts.size() == 1) return parts[0];
+  std::vector<Value> even, odd;
+  for (size_t i = 0; i < parts.size(); i += 2) {
+    even.push_back(parts[i]);
+    odd.push_back(parts[i + 1]);
+  }
+  Value a = Interleaved(e, even), b = Interleaved(e, odd);
+  if (a.type != b.type) return e.Error(absl::StrCat("packed results differ in type: ", Describe(a), " and ", Describe(b)));
+  Type type{a.type.element, {a.type.elements(), 2}};
+  return e.Reshape(Value::Tensor(e.Create<tile::JoinOp>(e.IrType(type), a.ir, b.ir), type), {2 * a.type.elements()}, false);
+}
+
 Value MapElementwise(Emitter& e, const Arguments& args) {
   if (!CheckFunction(e, args, "scalar_fn")) return {};
   std::optional<int64_t> pack = e.ConstantInt(args, "pack");
   if (!pack) return {};
-  if (*pack != 1) return e.Error(args.Range("pack"), "tl.map_elementwise takes one element a time (pack=1)");
+  if (*pack < 1 || (*pack & (*pack - 1))) return e.Error(args.Range("pack"), absl::StrCat("'pack' must be a power of two, not ", *pack));
   std::vector<Value> inputs;
   Shape shape;
   for (const Value& item : *args["args"].items) {
     inputs.push_back(e.ToTensor(item, "an operand"));
     if (e.failed() || !e.CommonShape(shape, inputs.back().type.shape, &shape)) return {};
   }
-  if (shape.empty()) return e.CallFunction(args["scalar_fn"], inputs);
+  if (shape.empty()) {
+    if (*pack != 1) return e.Error(args.Range("pack"), "'pack' is for blocks");
+    return e.CallFunction(args["scalar_fn"], inputs);
+  }
+  for (Value& input : inputs) input = e.BroadcastTo(input, shape);
+  Type whole{kInt32, shape};
+  if (*pack > 1) {
+    // The function gets `pack` neighbours of each operand as arguments of their own.
+    if (whole.elements() % *pack)
+      return e.Error(args.Range("pack"), absl::StrCat("'pack' is ", *pack, ", but the blocks have ", whole.elements(), " element(s)"));
+    std::vector<Value> parts;
+    for (const Value& input : inputs)
+      for (Value& part : Neighbours(e, input, *pack)) parts.push_back(std::move(part));
+    inputs = std::move(parts);
+    shape = {whole.elements() / *pack};
+  }
   std::vector<mlir::Value> sources;
-  for (Value& input : inputs) sources.push_back((input = e.BroadcastTo(input, shape)).ir);
+  for (Value& input : inputs) sources.push_back(input.ir);
 
   auto block = std::make_unique<mlir::Block>();
   Value result;
@@ -352,13 +399,20 @@ Value MapElementwise(Emitter& e, const Arguments& args) {
   state.addRegion()->push_back(block.release());
   mlir::Operation* op = e.builder().create(state);
   for (size_t i = 0; i < results.size(); ++i) results[i].ir = op->getResult(i);
-  return Results(e, result.is_tuple(), std::move(results));
+  if (*pack == 1) return Results(e, result.is_tuple(), std::move(results));
+  if (results.size() % *pack)
+    return e.Error(absl::StrCat("with pack=", *pack, " the function must return a multiple of ", *pack, " values, not ", results.size()));
+  std::vector<Value> joined;
+  for (size_t i = 0; i < results.size() && !e.failed(); i += *pack)
+    joined.push_back(e.Reshape(Interleaved(e, {results.begin() + i, results.begin() + i + *pack}), whole.shape, false));
+  return Results(e, joined.size() > 1, std::move(joined));
 }
 
 //===-- sort, topk, histogram, gather -----------------------------------------------------------------===//
 
 std::optional<Value> Sorted(Emitter& e, const Arguments& args, bool descending) {
   Value x = args["x"];
+  if (!e.Computes(x)) return std::nullopt;
   if (!x.is_block()) {
     e.Error(absl::StrCat(args.function, " wants a block, not ", Describe(x)));
     return std::nullopt;

@@ -39,7 +39,6 @@ Value Filled(Emitter& e, const Value& value, const Shape& shape, const Value& dt
   std::optional<ElementType> element = e.ElementTypeOf(dtype, "'dtype'");
   if (!element || e.failed()) return {};
   if (value.is_number()) {
-    if (!e.HasIrType(element->dtype)) return {};
     if (element->pointer) return e.Error("a block of pointers is made from a pointer, not from a number");
     Type type{*element, shape};
     return Value::Tensor(e.IrConstant(value.constant, type), type);
@@ -168,9 +167,9 @@ Emit Transpose(bool may_omit) {
     std::optional<std::vector<int64_t>> dims = Integers(e, args, "dims");
     if (!dims) return {};
     if (dims->empty() && may_omit) {
-      if (x.type.shape.size() != 2)
-        return e.Error(absl::StrCat("tl.trans without dimensions wants a 2-D block, not ", Describe(x)));
-      dims = {1, 0};
+      int64_t rank = int64_t(x.type.shape.size());
+      if (rank < 2) return e.Error(absl::StrCat("tl.trans wants a block of two or more dimensions, not ", Describe(x)));
+      for (int64_t d = 0; d < rank; ++d) dims->push_back(d < rank - 2 ? d : 2 * rank - 3 - d);  // swaps the last two
     }
     return Permute(e, x, *dims);
   };
@@ -259,8 +258,8 @@ std::optional<tile::Precision> PrecisionOf(Emitter& e, const Arguments& args) {
 std::optional<Shape> DotShape(Emitter& e, const Value& a, const Value& b) {
   const Shape &x = a.type.shape, &y = b.type.shape;
   size_t rank = x.size();
-  if (rank != y.size() || (rank != 2 && rank != 3)) {
-    e.Error(absl::StrCat("tl.dot wants two 2-D or two 3-D blocks, not shapes ", ToString(x), " and ", ToString(y)));
+  if (rank != y.size() || rank < 2) {
+    e.Error(absl::StrCat("tl.dot wants two blocks of as many dimensions, two or more, not shapes ", ToString(x), " and ", ToString(y)));
     return std::nullopt;
   }
   if (x[rank - 1] != y[rank - 2]) {
@@ -268,8 +267,9 @@ std::optional<Shape> DotShape(Emitter& e, const Value& a, const Value& b) {
                          x[rank - 1], " columns, the second ", y[rank - 2], " rows"));
     return std::nullopt;
   }
-  if (rank == 3 && x[0] != y[0]) {
-    e.Error(absl::StrCat("the batches differ: ", x[0], " and ", y[0]));
+  for (size_t d = 0; d + 2 < rank; ++d) {
+    if (x[d] == y[d]) continue;
+    e.Error(absl::StrCat("the batches differ: ", x[d], " and ", y[d]));
     return std::nullopt;
   }
   Shape shape(x.begin(), x.end() - 1);
@@ -300,8 +300,10 @@ std::optional<Value> Accumulator(Emitter& e, const Arguments& args, const Type& 
 }
 
 Value Dot(Emitter& e, const Arguments& args) {
-  const Value &a = args["input"], &b = args["other"];
+  Value a = args["input"], b = args["other"];
   if (!IsBlock(e, a, args.function) || !IsBlock(e, b, args.function)) return {};
+  for (Value* v : {&a, &b})
+    if (v->type.element.is(DType::kFp8E4B15)) *v = e.Cast(*v, {DType::kFp16, false});
   const ElementType &ea = a.type.element, &eb = b.type.element;
   if (ea != eb && !(ea.is_fp8() && eb.is_fp8()))
     return e.Error(absl::StrCat("both operands of tl.dot must have one type, not ", ToString(ea), " and ", ToString(eb),
@@ -329,8 +331,18 @@ Value Dot(Emitter& e, const Arguments& args) {
     if (!given) return {};
     imprecise = *given;
   }
-  return Value::Tensor(e.Create<tile::DotOp>(acc->ir.getType(), a.ir, b.ir, acc->ir, *precision, uint32_t(imprecise)),
-                       acc->type);
+  // Several batch dimensions are one.
+  auto flat = [&](const Value& v) {
+    const Shape& s = v.type.shape;
+    int64_t batches = 1;
+    for (size_t d = 0; d + 2 < s.size(); ++d) batches *= s[d];
+    return s.size() <= 3 ? v : e.Reshape(v, {batches, s[s.size() - 2], s[s.size() - 1]}, false);
+  };
+  a = flat(a);
+  b = flat(b);
+  Value sum = flat(*acc);
+  sum.ir = e.Create<tile::DotOp>(sum.ir.getType(), a.ir, b.ir, sum.ir, *precision, uint32_t(imprecise));
+  return e.Reshape(sum, acc->type.shape, false);
 }
 
 //===-- scaled matrix products ------------------------------------------------------------------------------===//

@@ -69,7 +69,9 @@ Value Emitter::Call(const Value& callee, std::vector<CallArgument> arguments, So
             return Error(absl::StrCat("'", c.function->name, "' is written for another dialect than @triton.jit"));
         }
         return {};
-      case ConstantKind::kBuiltin: return CallBuiltin(c.text, std::move(arguments), call);
+      case ConstantKind::kBuiltin:
+        if (absl::StartsWith(c.text, "namedtuple:")) return Construct(c.text, std::move(arguments), call);
+        return CallBuiltin(c.text, std::move(arguments), call);
       case ConstantKind::kLambda: return CallCompileTime(c, arguments, call);
       case ConstantKind::kModule:
         if (absl::StartsWith(c.text, "class:")) return Construct(c.text, std::move(arguments), call);

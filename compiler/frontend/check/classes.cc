@@ -4,10 +4,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/frontend/check/emitter.h"
 
 namespace tessera::frontend {
 namespace {
+
+constexpr absl::string_view kNamedTuplePrefix = "namedtuple:";
 
 const Stmt* FindClassStatement(const std::vector<StmtPtr>& body, const SourceRange& place) {
   for (const StmtPtr& stmt : body) {
@@ -25,11 +28,52 @@ bool IsNamed(const ExprPtr& expr, absl::string_view suffix) {
   return (e->kind == ExprKind::kName || e->kind == ExprKind::kAttribute) && absl::EndsWith(e->text, suffix);
 }
 
+// Whether `value` is what isinstance calls a `name`.
+bool IsOfKind(const Value& value, const std::string& name) {
+  if (name == "tl.tensor") return value.is_tensor();
+  if (name == "tl.constexpr") return value.is_constant();
+  if (name == "tl.tuple" || name == "tuple" || name == "list") return value.is_tuple();
+  if (name == "tl.constexpr_type") return value.is_type_of_constant();
+  if (name == "tl.tuple_type") return value.is_tuple() || (value.is_type_of_constant() && (*value.items)[0].is_tuple());
+  if (name == "tl.block_type") return value.kind == Value::Kind::kType && value.type.is_block();
+  if (name == "tl.dtype" || name == "tl.pointer_type") {
+    bool pointer = value.is_constant(ConstantKind::kPointerType) ||
+                   (value.kind == Value::Kind::kType && value.type.element.pointer && !value.type.is_block());
+    return pointer || (name == "tl.dtype" && (value.is_constant(ConstantKind::kDType) ||
+                                             (value.kind == Value::Kind::kType && !value.is_type_of_constant())));
+  }
+  if (name == "int") return value.is_constant() && value.constant.is_integral();
+  if (name == "bool") return value.is_constant(ConstantKind::kBool);
+  if (name == "float") return value.is_constant(ConstantKind::kFloat);
+  if (name == "str") return value.is_constant(ConstantKind::kString);
+  if (absl::EndsWith(name, "tensor_descriptor") || absl::EndsWith(name, "tensor_descriptor_base"))
+    return value.kind == Value::Kind::kDescriptor;
+  if (absl::StartsWith(name, kNamedTuplePrefix) || absl::StartsWith(name, "class:"))
+    return value.is_tuple() && value.of_class && value.of_class->key == name;
+  return false;
+}
+
 }  // namespace
+
+bool Emitter::IsInstance(const Value& value, const Value& type) {
+  if (type.is_tuple())
+    return std::any_of(type.items->begin(), type.items->end(), [&](const Value& one) { return IsInstance(value, one); });
+  return type.is_constant() && IsOfKind(value, type.constant.text);
+}
 
 std::shared_ptr<const Class> Emitter::FindClass(const std::string& key) {
   auto known = classes_.find(key);
   if (known != classes_.end()) return known->second;
+  if (absl::StartsWith(key, kNamedTuplePrefix)) {  // made by a call of namedtuple: "namedtuple:Name:a,b"
+    std::vector<std::string> parts = absl::StrSplit(key, ':');
+    auto result = std::make_shared<Class>();
+    result->key = key;
+    result->name = parts[1];
+    result->is_named_tuple = true;
+    for (absl::string_view field : absl::StrSplit(parts[2], ',', absl::SkipEmpty()))
+      result->fields.push_back({std::string(field), nullptr, false});
+    return classes_[key] = result;
+  }
   auto place = class_places_.find(key);
   const Stmt* definition = nullptr;
   if (place != class_places_.end() && place->second.line > 0)
@@ -39,6 +83,7 @@ std::shared_ptr<const Class> Emitter::FindClass(const std::string& key) {
     return nullptr;
   }
   auto result = std::make_shared<Class>();
+  result->key = key;
   result->name = definition->text;
   result->scope = &index_.FileScope(place->second.file);
   auto any = [](const std::vector<ExprPtr>& list, absl::string_view suffix) {

@@ -34,6 +34,16 @@ llvm::APFloat ToFloat(double x, mlir::Type type) {
   return value;
 }
 
+// float8e4b15 is the upper byte of an fp16 whose exponent lost its highest bit: fp16's bits doubled, rounded half away
+// from zero. It has no infinities and NaNs; 1.75 is the greatest value that conversions give.
+uint8_t E4b15Code(double x) {
+  llvm::APFloat half(x);
+  bool inexact = false;
+  half.convert(llvm::APFloat::IEEEhalf(), llvm::APFloat::rmNearestTiesToEven, &inexact);
+  uint64_t bits = half.bitcastToAPInt().getZExtValue();
+  return ((std::min<uint64_t>(bits & 0x7fff, 0x3f00) * 2 + 0x80) >> 8) | (bits >> 15 << 7);
+}
+
 // Truncates toward zero into the range of an integer type; NaN gives 0, as tile.fp_to_int does.
 Integer Saturate(double x, const ElementType& type) {
   if (std::isnan(x)) return 0;
@@ -74,6 +84,7 @@ Emitter::Emitter(const ModuleIndex& index, const storage::CompileJob& job, mlir:
 Value Emitter::Error(SourceRange range, std::string message) {
   if (failed_) return {};  // only the first one: the others are its consequences
   failed_ = true;
+  if (quiet_) return {};
   diagnostics_->Error(range, std::move(message));
   for (size_t i = frames_.size(); i-- > 1;) {
     if (frames_.size() - i > 8 && i > 2) continue;  // the innermost and outermost calls say enough
@@ -89,9 +100,9 @@ mlir::Location Emitter::loc() {
 
 //===-- types and constants -------------------------------------------------------------------------===//
 
-bool Emitter::HasIrType(DType dtype) {
-  if (dtype != DType::kFp8E4B15) return true;
-  Error("float8e4b15 is not supported by any target; use float8e4nv or float8e5");
+bool Emitter::Computes(const Value& value) {
+  if (!value.is_tensor() || !value.type.element.is(DType::kFp8E4B15)) return true;
+  Error("float8e4b15 is for storage only: convert with .to(tl.float16) to compute");
   return false;
 }
 
@@ -108,7 +119,7 @@ mlir::Type Emitter::IrType(const ElementType& type) {
     case DType::kFp8E5M2: element = builder_.getFloat8E5M2Type(); break;
     case DType::kFp8E4M3Fnuz: element = builder_.getFloat8E4M3FNUZType(); break;
     case DType::kFp8E5M2Fnuz: element = builder_.getFloat8E5M2FNUZType(); break;
-    case DType::kFp8E4B15: element = builder_.getI8Type(); break;  // refused by HasIrType
+    case DType::kFp8E4B15: element = builder_.getI8Type(); break;  // its bits; the conversions are written out
     default: element = builder_.getIntegerType(8 * ByteSize(type.dtype));
   }
   return type.pointer ? mlir::Type(tile::PtrType::get(element)) : element;
@@ -122,7 +133,9 @@ mlir::Type Emitter::IrType(const Type& type) {
 mlir::Value Emitter::IrConstant(const Constant& number, const Type& type) {
   mlir::Type element = IrType(type.element);
   mlir::TypedAttr attribute;
-  if (type.element.is_float()) {
+  if (type.element.is(DType::kFp8E4B15)) {
+    attribute = mlir::IntegerAttr::get(element, E4b15Code(number.as_real()));
+  } else if (type.element.is_float()) {
     attribute = mlir::FloatAttr::get(element, ToFloat(number.as_real(), element));
   } else {
     Integer value = number.is(ConstantKind::kFloat) ? Saturate(number.real, type.element) : number.as_integer();
@@ -212,7 +225,6 @@ Value ParameterReader::ReadTyped(const storage::ParameterSpec& spec, const std::
   if (!type)
     return e_.Error(absl::StrCat("parameter '", name, "' has the unknown type '", spec.type(),
                                  "'; accepted are types like i32, fp32, *fp16"));
-  if (!e_.HasIrType(type->dtype)) return {};
   if (spec.equals_one()) {
     if (!type->is_int()) return e_.Error(absl::StrCat("parameter '", name, "' is said to be 1 but is no integer"));
     Value one = Value::Tensor(e_.IrConstant(Constant::Int(1), {*type, {}}), {*type, {}});
@@ -232,7 +244,6 @@ Value ParameterReader::ReadDescriptor(const storage::ParameterSpec& spec, const 
     return e_.Error(absl::StrCat("tensor descriptor '", name, "' needs an element type other than bool and a block shape"));
   if (std::string why = CheckBlockShape(result.block); !why.empty())
     return e_.Error(absl::StrCat("tensor descriptor '", name, "': ", why));
-  if (!e_.HasIrType(element->dtype)) return {};
   result.element = *element;
   auto sub = [&](std::vector<uint32_t> tail) {
     std::vector<uint32_t> full = path;
@@ -299,6 +310,10 @@ mlir::OwningOpRef<mlir::ModuleOp> Emitter::Run(std::vector<storage::EntryParamet
   builder_.setInsertionPointToEnd(module->getBody());
   auto func = Create<mlir::func::FuncOp>(kernel->name, builder_.getFunctionType({}, {}));
   func->setAttr("tile.kernel", builder_.getUnitAttr());
+  // What decides the order and the fusing of sums.
+  if (uint32_t warps = job_.options().num_warps()) func->setAttr("tile.num_warps", builder_.getI32IntegerAttr(warps));
+  std::string fusion = Option("enable_fp_fusion");
+  if (fusion == "false" || fusion == "False" || fusion == "0") func->setAttr("tile.no_fp_fusion", builder_.getUnitAttr());
   mlir::Block* entry = func.addEntryBlock();
   builder_.setInsertionPointToEnd(entry);
 

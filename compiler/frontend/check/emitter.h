@@ -143,7 +143,8 @@ class Emitter {
   }
   mlir::Type IrType(const ElementType& type);
   mlir::Type IrType(const Type& type);
-  bool HasIrType(DType dtype);  // false, with an error, for types no target has
+  // False, with an error, for a type that is loaded, stored and converted only.
+  bool Computes(const Value& value);
   // A constant scalar or splat. `number` is converted to the element type.
   mlir::Value IrConstant(const Constant& number, const Type& type);
   mlir::Value IrInteger(int64_t value, DType dtype = DType::kInt32);
@@ -157,6 +158,10 @@ class Emitter {
   Value Evaluate(const Expr& expr);
   // `name` of a value: attribute or bound method.
   Value Attribute(const Value& base, const std::string& name);
+  // The same; nullopt if there is none.
+  std::optional<Value> FindAttribute(const Value& base, const std::string& name);
+  // Python's isinstance.
+  bool IsInstance(const Value& value, const Value& type);
   // The text of an f-string or string argument.
   std::string TextOf(const Value& value);
   // An item of a tuple.
@@ -247,6 +252,8 @@ class Emitter {
   Value CompareExpr(const Expr& expr);
   Value Conditional(const Expr& expr);
   Value FString(const Expr& expr);
+  Value Comprehension(const Expr& expr);
+  void ComprehensionItems(const Expr& expr, size_t clause, std::vector<Value>* items);
   Value CallExpr(const Expr& expr);
   Value TensorAttribute(const Value& base, const std::string& name);
   std::string Suggestion(const std::string& name);
@@ -257,6 +264,8 @@ class Emitter {
   Value Arithmetic(BinaryOp op, const Value& a, const Value& b);
   Value Bitwise(BinaryOp op, const Value& a, const Value& b);
   Value E5m2ToBf16(const Value& value);
+  Value E4b15ToFp16(const Value& value);
+  Value Fp16ToE4b15(const Value& value);
   Value ConvertTensor(const Value& value, const ElementType& to, bool round_to_zero);
 
   // statements.cc
@@ -279,6 +288,8 @@ class Emitter {
   Flow For(const Stmt& stmt);
   void RangeLoop(const Stmt& stmt, const std::vector<CallArgument>& arguments, SourceRange call);
   Flow UnrolledLoop(const Stmt& stmt, const std::vector<Value>& values);
+  // Counts one step of whatever is unrolled; false: too many, reported.
+  bool UnrollStep();
   void While(const Stmt& stmt);
   // Names assigned somewhere in `body` that hold runtime values now.
   std::vector<std::string> CarriedNames(const std::vector<StmtPtr>& body);
@@ -311,6 +322,7 @@ class Emitter {
   std::map<std::string, std::shared_ptr<const Class>> classes_;
   SourceRange at_;
   bool failed_ = false;
+  bool quiet_ = false;  // errors are not reported: something is only tried
   int unrolled_steps_ = 0;
   int statements_ = 0;
 };

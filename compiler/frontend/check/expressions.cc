@@ -6,14 +6,13 @@
 #include "compiler/frontend/check/builtins.h"
 #include "compiler/frontend/check/emitter.h"
 #include "compiler/frontend/check/suggest.h"
+#include "compiler/frontend/module/well_known.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace tessera::frontend {
 namespace {
 
-
-bool IsFullSlice(const Expr& e) { return e.kind == ExprKind::kSlice && !e.a && !e.b && !e.c; }
 
 }  // namespace
 
@@ -71,7 +70,7 @@ Value Emitter::Evaluate(const Expr& e) {
     case ExprKind::kDict: return Error("dict literals are not part of the kernel language");
     case ExprKind::kLambda: return Error("lambdas are not part of the kernel language; write a @triton.jit function");
     case ExprKind::kComprehension:
-      return Error("comprehensions are not part of the kernel language; use tl.static_range");
+      return Comprehension(e);
     case ExprKind::kOpaque:
       return Error(absl::StrCat(e.text.empty() ? "this construct" : e.text, " is not part of the kernel language"));
   }
@@ -120,6 +119,47 @@ Value Emitter::FString(const Expr& e) {
     text += TextOf(value);
   }
   return Value::Of(Constant::String(std::move(text)));
+}
+
+// Unrolled, with the names of its targets local to it.
+Value Emitter::Comprehension(const Expr& e) {
+  if (e.comprehension_bracket == '{') return Error("sets and dicts are not part of the kernel language; make a tuple or list");
+  const Names before = names();
+  std::vector<Value> items;
+  ComprehensionItems(e, 0, &items);
+  names() = before;
+  return failed_ ? Value() : Value::Tuple(std::move(items));
+}
+
+void Emitter::ComprehensionItems(const Expr& e, size_t clause, std::vector<Value>* items) {
+  if (clause == e.clauses.size()) {
+    items->push_back(Evaluate(*e.a));
+    return;
+  }
+  const ComprehensionClause& c = e.clauses[clause];
+  Value sequence = Evaluate(*c.iterable);
+  if (failed_) return;
+  if (!sequence.is_tuple()) {
+    Error(c.iterable->range, absl::StrCat("a comprehension goes over a tuple, or a range of constants, not ", Describe(sequence)));
+    return;
+  }
+  for (const Value& value : std::vector<Value>(*sequence.items)) {
+    if (!UnrollStep()) return;
+    if (c.target->kind == ExprKind::kName) Bind(c.target->text, value, c.target->range);  // constants stay
+    else AssignTo(*c.target, value, c.target->range);
+    bool taken = true;
+    for (const ExprPtr& test : c.conditions) {
+      Value truth = failed_ ? Value() : Condition(Evaluate(*test), "the condition of a comprehension");
+      if (failed_) return;
+      if (!truth.is_constant()) {
+        Error(test->range, "the condition of a comprehension must be known at compile time");
+        return;
+      }
+      taken = taken && truth.constant.boolean;
+    }
+    if (taken) ComprehensionItems(e, clause + 1, items);
+    if (failed_) return;
+  }
 }
 
 std::string Emitter::TextOf(const Value& value) {
@@ -223,7 +263,7 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
           if ((*base.fields)[i] == name) return (*base.items)[i];
       if (base.of_class && base.of_class->methods.count(name)) return Value::Method(base, name);
       if (base.of_class) return Error(absl::StrCat("a ", base.of_class->name, " has no field or method '", name, "'"));
-      if (name == "type") return base;
+      if (name == "type") return ToConstant(base) ? Value::TypeOfConstant(base) : base;
       return Error(absl::StrCat("a tuple has no attribute '", name, "'; its items are reached by index"));
     }
     case Value::Kind::kType: {
@@ -275,6 +315,7 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
       const Constant& c = base.constant;
       if (c.is_number()) {
         if (name == "value") return base;  // of a tl.constexpr
+        if (name == "type") return Value::TypeOfConstant(base);
         if (name == "to" || name == "cast") return Value::Method(base, name);
         return TensorAttribute(ToTensor(base), name);
       }
@@ -315,6 +356,22 @@ Value Emitter::Attribute(const Value& base, const std::string& name) {
   return Error(absl::StrCat(Describe(base), " has no attribute '", name, "'"));
 }
 
+std::optional<Value> Emitter::FindAttribute(const Value& base, const std::string& name) {
+  if (base.is_constant(ConstantKind::kModule) && base.constant.text.rfind("tl", 0) == 0 && !IsLanguageName(name) &&
+      !FindBuiltin(absl::StrCat(base.constant.text, ".", name)))
+    return std::nullopt;  // any name of tl is taken for a function, until it is called
+  if (base.is_constant(ConstantKind::kModule) && base.constant.text == "libdevice" && !FindBuiltin(absl::StrCat("libdevice.", name)))
+    return std::nullopt;
+  if (base.is_number() && name != "value" && name != "type") return std::nullopt;
+  if (failed_) return std::nullopt;
+  quiet_ = true;
+  Value value = Attribute(base, name);
+  quiet_ = false;
+  bool found = !failed_;
+  failed_ = false;
+  return found ? std::optional<Value>(value) : std::nullopt;
+}
+
 Value Emitter::TensorAttribute(const Value& base, const std::string& name) {
   const Type& type = base.type;
   if (name == "dtype")
@@ -328,9 +385,7 @@ Value Emitter::TensorAttribute(const Value& base, const std::string& name) {
   }
   if (name == "numel") return Value::Int(type.elements());
   if (name == "T") {
-    if (type.shape.size() != 2) return Error(absl::StrCat(".T wants a block of two dimensions, not ", Describe(base)));
-    Type result{type.element, {type.shape[1], type.shape[0]}};
-    return Value::Tensor(Create<tile::TransOp>(IrType(result), base.ir, builder_.getDenseI32ArrayAttr({1, 0})), result);
+    return Call(Value::Method(base, "trans"), {}, at_);
   }
   if (IsTensorMethod(name)) return Value::Method(base, name);
   return Error(absl::StrCat(Describe(base), " has no attribute or method '", name, "'",
@@ -390,24 +445,32 @@ Value Emitter::IndexBlock(const Value& base, const Expr& index) {
     parts.push_back(&index);
   std::vector<bool> is_new;  // one an index: None, else ':'
   size_t whole = 0;
+  auto is_none = [&](const ExprPtr& bound) { return !bound || (!failed_ && Evaluate(*bound).is_none()); };
   for (const Expr* part : parts) {
-    if (IsFullSlice(*part)) {
+    bool slice = part->kind == ExprKind::kSlice;
+    bool full = slice && is_none(part->a) && is_none(part->b) && is_none(part->c);
+    if (failed_) return {};
+    if (full) {
       is_new.push_back(false);
       ++whole;
       continue;
     }
-    Value value = part->kind == ExprKind::kSlice || part->kind == ExprKind::kEllipsis ? Value() : Evaluate(*part);
+    Value value = slice || part->kind == ExprKind::kEllipsis ? Value() : Evaluate(*part);
     if (failed_) return {};
     if (!value.is_none())
       return Error(part->range, absl::StrCat("a block is indexed with ':' and None only, to add dimensions; ",
                                              "use tl.gather, a mask or pointer arithmetic to pick elements"));
     is_new.push_back(true);
   }
-  if (whole > base.type.shape.size())
-    return Error(absl::StrCat("too many indices: ", Describe(base), " has ", base.type.shape.size(), " dimension(s)"));
+  if (whole > base.type.shape.size())  // Triton takes it
+    Warning(index.range, absl::StrCat("too many indices: ", Describe(base), " has ", base.type.shape.size(), " dimension(s)"));
   Value result = base;
-  for (size_t i = 0; i < is_new.size(); ++i)
-    if (is_new[i]) result = ExpandDims(result, i);
+  for (size_t i = 0; i < is_new.size(); ++i) {
+    if (!is_new[i]) continue;
+    if (i > result.type.shape.size())
+      return Error(absl::StrCat("too many indices: ", Describe(base), " has ", base.type.shape.size(), " dimension(s)"));
+    result = ExpandDims(result, i);
+  }
   return result;
 }
 

@@ -45,6 +45,8 @@ absl::string_view Spelling(CompareOp op) {
   return "";
 }
 
+constexpr int64_t kMaxItems = 100'000;  // of a tuple that is made by repetition
+
 constexpr ElementType kBool{DType::kInt1, false};
 constexpr ElementType kInt64{DType::kInt64, false};
 constexpr ElementType kFloat32{DType::kFp32, false};
@@ -91,7 +93,7 @@ Value Emitter::Strong(const Value& value) {
 }
 
 Value Emitter::Cast(const Value& value, const ElementType& type, bool round_to_zero) {
-  if (failed_ || !HasIrType(type.dtype)) return {};
+  if (failed_) return {};
   if (value.is_number() && !type.pointer && !round_to_zero) {
     Type scalar{type, {}};
     return Value::Tensor(IrConstant(AsStrong(value.constant), scalar), scalar);
@@ -122,6 +124,9 @@ Value Emitter::ConvertTensor(const Value& value, const ElementType& to, bool rou
     if (from.pointer) return result(Create<tile::PtrToIntOp>(ir_type, value.ir));
     return result(Create<tile::IntToPtrOp>(ir_type, value.ir));
   }
+  if (from.is(DType::kFp8E4B15)) return Cast(E4b15ToFp16(value), to, round_to_zero && to.bits() < 16);
+  if (to.is(DType::kFp8E4B15))
+    return Fp16ToE4b15(from.is(DType::kFp16) ? value : Cast(Cast(value, kFloat32), {DType::kFp16, false}, true));
   if (from.is_float() && to.is_float()) {
     if (from.is(DType::kFp8E5M2) && to.is(DType::kBf16) && !round_to_zero) return E5m2ToBf16(value);
     bool narrows = from.bits() > to.bits();
@@ -160,9 +165,29 @@ Value Emitter::E5m2ToBf16(const Value& value) {
   return Select(Compare(CompareOp::kGe, magnitude, Value::Int(0x7c)), special, wide);
 }
 
+// float8e4b15 is the upper byte of an fp16 whose exponent lost its highest bit; see E4b15Code.
+Value Emitter::E4b15ToFp16(const Value& value) {
+  Value code = Cast(Bitcast(value, {DType::kUint8, false}), {DType::kUint16, false});
+  Value sign = Binary(BinaryOp::kShl, Binary(BinaryOp::kBitAnd, code, Value::Int(0x80)), Value::Int(8));
+  Value magnitude = Binary(BinaryOp::kShl, Binary(BinaryOp::kBitAnd, code, Value::Int(0x7f)), Value::Int(7));
+  return Bitcast(Binary(BinaryOp::kBitOr, sign, magnitude), {DType::kFp16, false});
+}
+
+Value Emitter::Fp16ToE4b15(const Value& value) {
+  Value bits = Bitcast(value, {DType::kUint16, false});
+  Value magnitude = Binary(BinaryOp::kBitAnd, bits, Value::Int(0x7fff));
+  Value limit = BroadcastTo(Cast(Value::Int(0x3f00), magnitude.type.element), magnitude.type.shape);
+  if (failed_) return {};
+  magnitude.ir = Make<arith::MinUIOp>(magnitude.ir, limit.ir);
+  Value rounded = Add(Mul(magnitude, Value::Int(2)), Value::Int(0x80));
+  Value sign = Binary(BinaryOp::kBitAnd, bits, Value::Int(0x8000));
+  Value code = Binary(BinaryOp::kShr, Binary(BinaryOp::kBitOr, rounded, sign), Value::Int(8));
+  return Bitcast(Cast(code, {DType::kUint8, false}), {DType::kFp8E4B15, false});
+}
+
 Value Emitter::Bitcast(const Value& value, const ElementType& type) {
   Value tensor = ToTensor(value, "what is converted");
-  if (failed_ || !HasIrType(type.dtype)) return {};
+  if (failed_) return {};
   const ElementType from = tensor.type.element;
   if (from == type) return tensor;
   if (from.pointer || type.pointer) return ConvertTensor(tensor, type, false);
@@ -251,6 +276,7 @@ bool Emitter::UnifyShapes(Value* a, Value* b) {
 bool Emitter::Unify(Value* a, Value* b, bool div_or_mod) {
   if (failed_) return false;
   for (const Value* v : {a, b}) {
+    if (!Computes(*v)) return false;
     if (IsNumeric(*v) && !IsPointer(*v)) continue;
     Error(absl::StrCat("a number or block of numbers is needed, not ", Describe(*v)));
     return false;
@@ -285,11 +311,14 @@ Value Emitter::Unary(UnaryOp op, const Value& a) {
   }
   if (!a.is_tensor() || a.type.element.pointer)
     return Error(absl::StrCat("this operator wants a number or block of numbers, not ", Describe(a)));
+  if (!Computes(a)) return {};
   const ElementType& element = a.type.element;
   switch (op) {
     case UnaryOp::kPos: return a;
     case UnaryOp::kNeg:
-      if (element.is_float()) return Value::Tensor(Make<arith::NegFOp>(a.ir), a.type);
+      // 0 - x, as Triton has it: the negative of 0.0 is 0.0.
+      if (element.is_float())
+        return Value::Tensor(Make<arith::SubFOp>(IrConstant(Constant::Float(0), a.type), a.ir), a.type);
       {
         Value result = Value::Tensor(Make<arith::SubIOp>(IrConstant(Constant::Int(0), a.type), a.ir), a.type);
         if (a.is_known_integer()) result.constant = Constant::Int(-a.constant.integer);
@@ -347,6 +376,15 @@ Value Emitter::Binary(BinaryOp op, const Value& a, const Value& b) {
   if (a.is_tuple() && b.is_tuple() && op == BinaryOp::kAdd) {
     std::vector<Value> items = *a.items;
     items.insert(items.end(), b.items->begin(), b.items->end());
+    return Value::Tuple(std::move(items));
+  }
+  if (a.is_tuple() != b.is_tuple() && op == BinaryOp::kMul) {
+    const Value &tuple = a.is_tuple() ? a : b, &count = a.is_tuple() ? b : a;
+    std::optional<int64_t> times = ConstantInt(count, "the number of times that a tuple is repeated");
+    if (!times) return {};
+    if (*times > 0 && int64_t(tuple.items->size()) * *times > kMaxItems) return Error("the tuple becomes too long");
+    std::vector<Value> items;
+    for (int64_t i = 0; i < *times; ++i) items.insert(items.end(), tuple.items->begin(), tuple.items->end());
     return Value::Tuple(std::move(items));
   }
   if (op == BinaryOp::kMatMul) return Error("'@' is not part of the kernel language; use tl.dot(a, b)");
@@ -471,13 +509,17 @@ Value Emitter::Power(const Value& a, const Value& b) {
 
 Value Emitter::Compare(CompareOp op, const Value& a, const Value& b) {
   if (failed_) return {};
+  bool negative = op == CompareOp::kIsNot || op == CompareOp::kNe;
+  if (a.is_type_of_constant() || b.is_type_of_constant()) {
+    bool same = a.is_type_of_constant() && b.is_type_of_constant() && Compare(CompareOp::kEq, (*a.items)[0], (*b.items)[0]).constant.boolean;
+    return Value::Of(Constant::Bool(same != negative));
+  }
   std::optional<Constant> ca = ToConstant(a), cb = ToConstant(b);
   if (ca && cb) {
     std::string error;
     std::optional<Constant> result = EvaluateCompare(op, *ca, *cb, &error);
     return result ? Value::Of(*result) : Error(error);
   }
-  bool negative = op == CompareOp::kIsNot || op == CompareOp::kNe;
   if (op == CompareOp::kIs || op == CompareOp::kIsNot) {
     if (a.is_none() || b.is_none()) return Value::Of(Constant::Bool(negative));  // one of them is a runtime value
     return Error("'is' compares with None only; use == for values");

@@ -553,12 +553,15 @@ bool Emitter::StaticRange(const std::vector<CallArgument>& arguments, SourceRang
   return true;
 }
 
+bool Emitter::UnrollStep() {
+  if (++unrolled_steps_ <= limits_.unrolled_steps) return true;
+  Error(absl::StrCat("unrolled loops take more than ", limits_.unrolled_steps, " steps together; use tl.range"));
+  return false;
+}
+
 Flow Emitter::UnrolledLoop(const Stmt& stmt, const std::vector<Value>& values) {
   for (const Value& value : values) {
-    if (++unrolled_steps_ > limits_.unrolled_steps) {
-      Error(absl::StrCat("unrolled loops take more than ", limits_.unrolled_steps, " steps together; use tl.range"));
-      return {};
-    }
+    if (!UnrollStep()) return {};
     // The loop variable stays a constant: it may index tuples and shape blocks.
     if (stmt.targets[0]->kind == ExprKind::kName)
       Bind(stmt.targets[0]->text, value, stmt.targets[0]->range);

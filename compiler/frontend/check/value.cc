@@ -82,6 +82,14 @@ Value Value::TypeOf(Type type) {
   return v;
 }
 
+Value Value::TypeOfConstant(Value constant) {
+  Value v;
+  v.kind = Kind::kType;
+  if (constant.is_number()) v.type = {LiteralType(constant.constant), {}};
+  v.items = std::make_shared<std::vector<Value>>(1, std::move(constant));
+  return v;
+}
+
 Value Value::Method(Value self, std::string name) {
   Value v;
   v.kind = Kind::kMethod;
@@ -116,7 +124,7 @@ std::string Describe(const Value& value) {
 
 std::optional<Constant> ToConstant(const Value& value) {
   if (value.is_constant()) return value.constant;
-  if (value.kind == Kind::kType && !value.type.is_block())
+  if (value.kind == Kind::kType && !value.type.is_block() && (!value.items || (*value.items)[0].is_number()))
     return value.type.element.pointer ? Constant::PointerType(value.type.element.dtype)
                                       : Constant::Type(value.type.element.dtype);
   if (!value.is_tuple()) return std::nullopt;
@@ -154,8 +162,11 @@ bool SameMake(const Value& a, const Value& b, std::string* difference) {
     case Kind::kError: return true;
     case Kind::kConstant:
       return (a.constant.kind == b.constant.kind && Equal(a.constant, b.constant)) || differ();
-    case Kind::kTensor:
-    case Kind::kType: return a.type == b.type || differ();
+    case Kind::kType:
+      if (a.is_type_of_constant() != b.is_type_of_constant()) return differ();
+      if (a.is_type_of_constant()) return SameMake((*a.items)[0], (*b.items)[0], difference);
+      [[fallthrough]];
+    case Kind::kTensor: return a.type == b.type || differ();
     case Kind::kMethod:
       if (a.constant.text != b.constant.text) return differ();
       [[fallthrough]];

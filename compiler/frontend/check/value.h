@@ -41,6 +41,7 @@ struct Class {
     const Expr* default_value;  // may be null
     bool is_constexpr;
   };
+  std::string key;  // names it in the module
   std::string name;
   std::vector<Field> fields;
   std::map<std::string, Function> methods;
@@ -66,7 +67,7 @@ struct Value {
   Type type;       // kTensor, kType
   bool is_pointer_to_block = false;  // kType: of a block pointer, whose block `type` is
   mlir::Value ir;  // kTensor
-  std::shared_ptr<std::vector<Value>> items;          // kTuple, kMethod
+  std::shared_ptr<std::vector<Value>> items;          // kTuple, kMethod; kType: one, the constant whose type it is, or null
   std::shared_ptr<std::vector<std::string>> fields;   // kTuple: names of a named tuple; else null
   std::shared_ptr<const Class> of_class;              // kTuple: what it is an instance of; else null
   std::shared_ptr<const BlockPointer> block_pointer;  // never changed once made
@@ -79,6 +80,7 @@ struct Value {
   static Value Tensor(mlir::Value ir, Type type);
   static Value Tuple(std::vector<Value> items);
   static Value TypeOf(Type type);
+  static Value TypeOfConstant(Value constant);  // tl.constexpr_type
   static Value Method(Value self, std::string name);
 
   bool is_error() const { return kind == Kind::kError; }
@@ -88,6 +90,7 @@ struct Value {
   bool is_known_integer() const { return is_tensor() && constant.is(ConstantKind::kInt); }
   bool is_number() const { return is_constant() && constant.is_number(); }  // weak
   bool is_tensor() const { return kind == Kind::kTensor; }
+  bool is_type_of_constant() const { return kind == Kind::kType && items; }
   bool is_tuple() const { return kind == Kind::kTuple; }
   bool is_block() const { return is_tensor() && type.is_block(); }
   bool is_scalar() const { return is_tensor() && !type.is_block(); }

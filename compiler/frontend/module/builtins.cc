@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compiler/frontend/module/evaluate.h"
@@ -521,6 +522,27 @@ Result IntDTypeCall(const Arguments& a) {
   return Constant::Type(*dtype);
 }
 
+// A class of named tuples, by its fields: a builtin "namedtuple:Name:a,b".
+Result NamedTupleCall(const Arguments& a) {
+  if (a.values.empty() || !a.values[0].is(ConstantKind::kString)) return a.Fail(absl::StrCat("'", a.name, "' wants a name and its fields"));
+  const Constant* fields = a.values.size() > 1 ? &a.values[1] : a.Keyword("field_names");
+  if (!fields) return a.Fail(absl::StrCat("'", a.name, "' wants a name and its fields"));
+  std::vector<std::string> names;
+  if (fields->is(ConstantKind::kString)) {
+    names = absl::StrSplit(fields->text, absl::ByAnyChar(", "), absl::SkipEmpty());
+  } else {
+    std::optional<Values> elements = Elements(*fields, a.error);
+    if (!elements) return std::nullopt;
+    for (const Constant& element : *elements) {
+      // typing.NamedTuple gives a pair of name and type.
+      const Constant& name = element.is(ConstantKind::kTuple) && !element.items->empty() ? element.items->front() : element;
+      if (!name.is(ConstantKind::kString)) return a.WrongKind(name);
+      names.push_back(name.text);
+    }
+  }
+  return Constant::Builtin(absl::StrCat("namedtuple:", a.values[0].text, ":", absl::StrJoin(names, ",")));
+}
+
 //===-- math, itertools -----------------------------------------------------------------------===//
 
 Result MathCall(const Arguments& a) {
@@ -688,7 +710,8 @@ const std::map<std::string, Function>& Functions() {
       {"set", AsCollection}, {"frozenset", AsCollection}, {"dict", DictCall}, {"zip", Zip}, {"enumerate", Enumerate}, {"sorted", Sorted},
       {"reversed", Reversed}, {"print", none}, {"triton.cdiv", Cdiv}, {"tl.cdiv", Cdiv}, {"triton.next_power_of_2", NextPowerOf2},
       {"tl.constexpr", Identity}, {"triton.Config", ConfigCall}, {"tl.dtype", DTypeCall}, {"tl.pointer_type", PointerTypeCall},
-      {"tl.get_int_dtype", IntDTypeCall}, {"math.ceil", MathCall}, {"math.floor", MathCall}, {"math.trunc", MathCall},
+      {"tl.get_int_dtype", IntDTypeCall}, {"collections.namedtuple", NamedTupleCall}, {"typing.NamedTuple", NamedTupleCall},
+      {"math.ceil", MathCall}, {"math.floor", MathCall}, {"math.trunc", MathCall},
       {"math.log", MathCall}, {"math.log2", MathCall}, {"math.log10", MathCall}, {"math.log1p", MathCall}, {"math.exp", MathCall},
       {"math.sqrt", MathCall}, {"math.isqrt", MathCall}, {"math.pow", MathCall}, {"math.prod", MathCall}, {"math.gcd", MathCall},
       {"math.fabs", MathCall}, {"math.isinf", MathCall}, {"math.isnan", MathCall},

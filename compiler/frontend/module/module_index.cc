@@ -352,7 +352,7 @@ struct ModuleIndex::Impl {
       absl::string_view last = absl::string_view(name).substr(name.rfind('.') + 1);
       bool foreign = IsForeignDialect(name);
       if (last == "jit") return foreign ? Function::Kind::kForeign : Function::Kind::kJit;
-      if (last == "constexpr_function") kind = Function::Kind::kConstexpr;
+      if (last == "constexpr_function" || name == "tl.constexpr") kind = Function::Kind::kConstexpr;
     }
     return kind;
   }

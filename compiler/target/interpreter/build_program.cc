@@ -504,6 +504,7 @@ class Builder final : public ProgramBuilder {
     if (count == 0 || count > 3) return Unknown(op);
     SlotUse first = Use(op->getOperand(0));
     const bool small = IsSmallFloat(first.kind);
+    if (name == "arith.divf" && first.kind == Kind::kF32 && !op->hasAttr("tile.round_nearest")) name = "arith.divf.quick";
     LaneFunction function = FindLaneFunction(name, small ? Kind::kF32 : first.kind);
     if (!function) return Unknown(op);
     if (op->getName().getStringRef() == "math.fpowi" && Use(op->getOperand(1)).kind != Kind::kI32) return Unknown(op);

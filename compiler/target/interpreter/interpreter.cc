@@ -8,7 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/target/interpreter/build_program.h"
 #include "compiler/target/interpreter/program.h"
+#include "compiler/transforms/transforms.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 namespace tessera::interpreter {
 
@@ -33,7 +37,14 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(mlir::ModuleOp 
   if (!found)
     return absl::NotFoundError(kernel.empty() ? std::string("the module has no function with the attribute tile.kernel")
                                               : absl::StrCat("the module has no function '", kernel, "'"));
-  absl::StatusOr<Program> program = BuildProgram(found);
+  // The program is made of a copy in which sums and products are combined as on a GPU.
+  mlir::OwningOpRef<mlir::ModuleOp> own = module.clone();
+  mlir::PassManager passes(module.getContext());
+  passes.addPass(mlir::createCSEPass());
+  passes.addNestedPass<mlir::func::FuncOp>(compiler::CreateOrderSumsPass());
+  passes.addNestedPass<mlir::func::FuncOp>(compiler::CreateContractMultiplyAddPass());
+  if (mlir::failed(passes.run(*own))) return absl::InternalError(absl::StrCat(std::string(found.getName()), ": preparing the kernel failed"));
+  absl::StatusOr<Program> program = BuildProgram(own->lookupSymbol<mlir::func::FuncOp>(found.getName()));
   if (!program.ok()) return program.status();
   auto impl = std::make_unique<Impl>();
   impl->program = *std::move(program);

@@ -242,6 +242,14 @@ FLOAT_OP(AddF, a + b)
 FLOAT_OP(SubF, a - b)
 FLOAT_OP(MulF, a * b)
 FLOAT_OP(DivF, a / b)
+// What a GPU makes of fp32's `/`: a product with the reciprocal, scaled where that would be subnormal or infinite.
+template <typename F>
+F QuickQuotient(F a, F b) {
+  if (sizeof(F) != 4) return a / b;
+  const F size = std::fabs(b), scale = size > F(0x1p126) ? F(0.25) : size < F(0x1p-126) ? F(0x1p24) : F(1);
+  return (a * scale) * (F(1) / (b * scale));
+}
+FLOAT_OP(QuickDivF, QuickQuotient(a, b))
 FLOAT_OP(RemF, std::fmod(a, b))
 FLOAT_OP(NegF, FlipSign(a))
 FLOAT_OP(MaxNumF, MaxNum(a, b))
@@ -393,6 +401,7 @@ Table MakeTable() {
   FLOAT(FloatBinary, "arith.subf", SubF);
   FLOAT(FloatBinary, "arith.mulf", MulF);
   FLOAT(FloatBinary, "arith.divf", DivF);
+  FLOAT(FloatBinary, "arith.divf.quick", QuickDivF);
   FLOAT(FloatBinary, "arith.remf", RemF);
   FLOAT(FloatUnary, "arith.negf", NegF);
   FLOAT(FloatBinary, "arith.maxnumf", MaxNumF);
