@@ -14,7 +14,9 @@ void AddGpuTilePasses(mlir::OpPassManager* passes, const GpuOptions& options) {
   passes->addPass(mlir::createCSEPass());
   passes->addNestedPass<mlir::func::FuncOp>(CreateAccumulateInDotPass());
   passes->addPass(mlir::createLoopInvariantCodeMotionPass());
+  passes->addNestedPass<mlir::func::FuncOp>(CreateExpandDotsPass(options));
   passes->addNestedPass<mlir::func::FuncOp>(CreateAssignLayoutsPass(options));
+  passes->addNestedPass<mlir::func::FuncOp>(CreateStageDotOperandsPass(options));
   passes->addPass(mlir::createCSEPass());
 }
 

@@ -12,7 +12,9 @@ namespace tessera::compiler {
 
 std::unique_ptr<mlir::Pass> CreateAllocateSharedPass();
 std::unique_ptr<mlir::Pass> CreateAssignLayoutsPass(const GpuOptions& options = {});
+std::unique_ptr<mlir::Pass> CreateExpandDotsPass(const GpuOptions& options = {});
 std::unique_ptr<mlir::Pass> CreateInsertBarriersPass();
+std::unique_ptr<mlir::Pass> CreateStageDotOperandsPass(const GpuOptions& options = {});
 
 }  // namespace tessera::compiler
 

@@ -53,6 +53,24 @@ llvm::SmallVector<Access, 2> AccessesOf(Operation* op) {
   return accesses;
 }
 
+// Accesses since the last barrier, and those of the loop body at hand that no barrier of its own precedes.
+struct State {
+  Pending pending, exposed;
+  bool barred = false;  // a barrier has been met in the body
+
+  void Bar() {
+    pending.clear();
+    barred = true;
+  }
+  void Add(const Access& access) {
+    pending.insert(access);
+    if (!barred) exposed.insert(access);
+  }
+  bool ConflictsWith(const Access& access) const {
+    return llvm::any_of(pending, [&](const Access& earlier) { return Conflict(earlier, access); });
+  }
+};
+
 class InsertBarriers : public PassWrapper<InsertBarriers, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertBarriers)
@@ -61,56 +79,62 @@ class InsertBarriers : public PassWrapper<InsertBarriers, OperationPass<func::Fu
 
   void runOnOperation() override {
     if (!getOperation()->hasAttr("simt.kernel")) return;
-    Pending pending;
-    VisitBlock(getOperation().getBody().front(), &pending);
+    State state;
+    VisitBlock(getOperation().getBody().front(), &state);
   }
 
  private:
-  void VisitBlock(Block& block, Pending* pending) {
-    for (Operation& op : block) VisitOp(&op, pending);
+  void VisitBlock(Block& block, State* state) {
+    for (Operation& op : block) VisitOp(&op, state);
   }
 
-  void VisitOp(Operation* op, Pending* pending) {
-    if (isa<simt::BarrierOp>(op)) {
-      pending->clear();
-      return;
-    }
-    if (auto branch = dyn_cast<scf::IfOp>(op)) {
-      Pending other = *pending;
-      VisitBlock(*branch.thenBlock(), pending);
-      if (branch.elseBlock()) VisitBlock(*branch.elseBlock(), &other);
-      pending->insert(other.begin(), other.end());
-      return;
-    }
-    if (isa<scf::ForOp, scf::WhileOp>(op)) {
-      // What the end of one round leaves open meets the start of the next.
-      Pending entry = *pending;
-      for (bool grown = true; grown;) {
-        Pending round = entry;
-        Pending after_condition;
-        for (Region& region : op->getRegions()) {
-          VisitBlock(region.front(), &round);
-          if (&region == &op->getRegion(0)) after_condition = round;
-        }
-        size_t before = entry.size();
-        entry.insert(round.begin(), round.end());
-        grown = entry.size() != before;
-        // A while loop ends after its condition, a for loop perhaps before its first round.
-        *pending = isa<scf::WhileOp>(op) ? after_condition : entry;
+  void VisitLoop(Operation* op, State* state) {
+    // The body on its own: what the end of one round leaves open meets the start of the next.
+    State body;
+    Pending at_exit;
+    for (bool grown = true; grown;) {
+      State round;
+      round.pending = body.pending;
+      for (Region& region : op->getRegions()) {
+        VisitBlock(region.front(), &round);
+        // A while loop ends after its condition.
+        if (&region == &op->getRegion(0) || isa<scf::ForOp>(op)) at_exit = round.pending;
       }
+      size_t before = body.pending.size();
+      body.pending.insert(round.pending.begin(), round.pending.end());
+      grown = body.pending.size() != before;
+      body.exposed = round.exposed;
+      body.barred = round.barred;
+    }
+    // What came before the loop: one barrier in front of it rather than one in each round.
+    if (llvm::any_of(body.exposed, [&](const Access& access) { return state->ConflictsWith(access); })) {
+      OpBuilder(op).create<simt::BarrierOp>(op->getLoc());
+      state->Bar();
+    }
+    for (const Access& access : body.exposed) state->Add(access);
+    state->pending.insert(at_exit.begin(), at_exit.end());
+  }
+
+  void VisitOp(Operation* op, State* state) {
+    if (isa<simt::BarrierOp>(op)) return state->Bar();
+    if (isa<scf::ForOp, scf::WhileOp>(op)) return VisitLoop(op, state);
+    if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      State other = *state;
+      VisitBlock(*branch.thenBlock(), state);
+      if (branch.elseBlock()) VisitBlock(*branch.elseBlock(), &other);
+      state->pending.insert(other.pending.begin(), other.pending.end());
+      state->exposed.insert(other.exposed.begin(), other.exposed.end());
+      state->barred &= other.barred;
       return;
     }
     for (Region& region : op->getRegions())
-      for (Block& block : region) VisitBlock(block, pending);
+      for (Block& block : region) VisitBlock(block, state);
     llvm::SmallVector<Access, 2> accesses = AccessesOf(op);
-    for (const Access& access : accesses) {
-      bool conflict = llvm::any_of(*pending, [&](const Access& earlier) { return Conflict(earlier, access); });
-      if (!conflict) continue;
+    if (llvm::any_of(accesses, [&](const Access& access) { return state->ConflictsWith(access); })) {
       OpBuilder(op).create<simt::BarrierOp>(op->getLoc());
-      pending->clear();
-      break;
+      state->Bar();
     }
-    pending->insert(accesses.begin(), accesses.end());
+    for (const Access& access : accesses) state->Add(access);
   }
 };
 

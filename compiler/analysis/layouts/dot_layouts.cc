@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/analysis/layouts/matrix_layouts.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
 namespace tessera::compiler {
 
 using tile::LinearLayout;
@@ -41,6 +44,26 @@ DotLayouts FmaDotLayouts(tile::DotOp dot, const GpuOptions& options) {
   return {std::nullopt, std::nullopt, LinearLayout::Blocked(type.getShape(), per_thread, lanes, warps, order)};
 }
 
-DotLayouts ChooseDotLayouts(tile::DotOp dot, const GpuOptions& options) { return FmaDotLayouts(dot, options); }
+// Whether stage-dot-operands may read the operand ahead of time into shared memory: then any layout will do.
+static bool IsLoadedInLoop(tile::DotOp dot, mlir::Value operand, const GpuOptions& options) {
+  if (options.num_stages < 2 || !mlir::isa<mlir::scf::ForOp>(dot->getParentOp())) return false;
+  mlir::Operation* op = operand.getDefiningOp();
+  while (op && mlir::isa<tile::TransOp>(op)) op = op->getOperand(0).getDefiningOp();
+  return op && mlir::isa<tile::LoadOp>(op) && op->getBlock() == dot->getBlock();
+}
+
+DotLayouts ChooseDotLayouts(tile::DotOp dot, const GpuOptions& options) {
+  std::optional<MatrixPlan> plan = PlanMatrixProduct(dot, options);
+  if (!plan) return FmaDotLayouts(dot, options);
+  DotLayouts layouts{std::nullopt, std::nullopt, plan->c};
+  if (plan->unit == MatrixUnit::kWgmma) {
+    if (plan->element_bytes == 2 && IsComputedFromDot(dot)) layouts.a = plan->a;
+    return layouts;
+  }
+  const bool staged = plan->rank == 2 && IsLoadedInLoop(dot, dot.getB(), options);
+  if (!staged || !IsLoadedInLoop(dot, dot.getA(), options)) layouts.a = plan->a;
+  if (!staged) layouts.b = plan->b;
+  return layouts;
+}
 
 }  // namespace tessera::compiler

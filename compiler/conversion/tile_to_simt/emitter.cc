@@ -75,8 +75,10 @@ Value Emitter::ThreadBits(ArrayRef<int32_t> lane_images, ArrayRef<int32_t> warp_
   Value thread = ThreadId();
   OpBuilder::InsertionGuard guard(b_);
   b_.setInsertionPoint(head_);
-  Location loc = source_.getLoc();
-  int total = 5 + llvm::Log2_64(options_.num_warps);
+  return thread_bits_[images] = SpreadBits(thread, images, 5 + llvm::Log2_64(options_.num_warps));
+}
+
+Value Emitter::SpreadBits(Value number, ArrayRef<int32_t> images, int bits) {
   Value result;
   int32_t seen = 0;
   for (int i = 0; i < int(images.size());) {
@@ -90,22 +92,22 @@ Value Emitter::ThreadBits(ArrayRef<int32_t> lane_images, ArrayRef<int32_t> warp_
     while (i + length < int(images.size()) && images[i + length] == image << length) ++length;
     bool shifted = llvm::isPowerOf2_32(image);
     if (!shifted) length = 1;
-    Value part = thread;
+    Value part = number;
     int32_t mask = 0;
-    if (i > 0) part = b_.create<arith::ShRUIOp>(loc, part, I32(i));
-    if (i + length < total) part = b_.create<arith::AndIOp>(loc, part, I32((1 << length) - 1));
+    if (i > 0) part = b_.create<arith::ShRUIOp>(loc_, part, I32(i));
+    if (i + length < bits) part = b_.create<arith::AndIOp>(loc_, part, I32((1 << length) - 1));
     if (image != 1) {
-      if (shifted) part = b_.create<arith::ShLIOp>(loc, part, I32(llvm::Log2_32(image)));
-      else part = b_.create<arith::MulIOp>(loc, part, I32(image));
+      if (shifted) part = b_.create<arith::ShLIOp>(loc_, part, I32(llvm::Log2_32(image)));
+      else part = b_.create<arith::MulIOp>(loc_, part, I32(image));
     }
     for (int k = 0; k < length; ++k) mask |= images[i + k];
     if (!result) result = part;
-    else if (seen & mask) result = b_.create<arith::XOrIOp>(loc, result, part);
-    else result = b_.create<arith::OrIOp>(loc, result, part);
+    else if (seen & mask) result = b_.create<arith::XOrIOp>(loc_, result, part);
+    else result = b_.create<arith::OrIOp>(loc_, result, part);
     seen |= mask;
     i += length;
   }
-  return thread_bits_[images] = result;
+  return result ? result : I32(0);
 }
 
 Value Emitter::Combine(Value thread_part, int32_t mask, int32_t constant) {
@@ -115,7 +117,7 @@ Value Emitter::Combine(Value thread_part, int32_t mask, int32_t constant) {
   return b_.create<arith::AddIOp>(loc_, thread_part, I32(constant), arith::IntegerOverflowFlags::nsw | arith::IntegerOverflowFlags::nuw);
 }
 
-Registers Emitter::Indices(const LinearLayout& layout, const std::function<int32_t(int32_t)>& map) {
+Registers Emitter::Indices(const LinearLayout& layout, const std::function<int32_t(int32_t)>& map, Value moved, int32_t moved_mask) {
   llvm::SmallVector<int32_t, 8> lanes, warps;
   int32_t mask = 0;
   for (int32_t basis : layout.bases(LinearLayout::kLane)) lanes.push_back(map ? map(basis) : basis);
@@ -123,6 +125,12 @@ Registers Emitter::Indices(const LinearLayout& layout, const std::function<int32
   for (int32_t image : lanes) mask |= image;
   for (int32_t image : warps) mask |= image;
   Value thread_part = ThreadBits(lanes, warps);
+  if (moved && moved_mask != 0) {
+    if (mask == 0) thread_part = moved;
+    else if (mask & moved_mask) thread_part = Make<arith::XOrIOp>(thread_part, moved);
+    else thread_part = Make<arith::OrIOp>(thread_part, moved);
+    mask |= moved_mask;
+  }
   Registers indices;
   for (int32_t r = 0; r < layout.registers(); ++r) {
     int32_t flat = layout.ApplyTo(LinearLayout::kRegister, r);
@@ -144,6 +152,30 @@ Value Emitter::Owner(const LinearLayout& layout) {
   return thread_bits_[key] = b_.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, bits, I32(0));
 }
 
+Value Emitter::LaneId() {
+  if (!lane_id_) {
+    OpBuilder::InsertionGuard guard(b_);
+    b_.setInsertionPoint(head_);
+    lane_id_ = b_.create<simt::LaneIdOp>(source_.getLoc(), b_.getI32Type());
+  }
+  return lane_id_;
+}
+
+Value Emitter::ThreadTest(int32_t mask, bool inverted) {
+  std::vector<int32_t> key = {inverted ? -3 : -2, mask};
+  if (auto found = thread_bits_.find(key); found != thread_bits_.end()) return found->second;
+  Value thread = ThreadId(), expected = I32(inverted ? mask : 0);
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPoint(head_);
+  Location loc = source_.getLoc();
+  Value bits = b_.create<arith::AndIOp>(loc, thread, I32(mask));
+  return thread_bits_[key] = b_.create<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, bits, expected);
+}
+
+Value Emitter::Shuffle(simt::ShuffleKind kind, Value value, Value lane) {
+  return b_.create<simt::ShuffleOp>(loc_, value.getType(), kind, value, lane);
+}
+
 Value Emitter::And(Value a, Value b) {
   if (!a) return b;
   if (!b) return a;
@@ -160,7 +192,7 @@ LogicalResult Emitter::Run() {
   for (auto [from, to] : llvm::zip(source_.getArguments(), entry->getArguments())) Set(from, {to});
   auto end = b_.create<func::ReturnOp>(source_.getLoc());
   head_ = end;
-  source_.walk([&](Operation* op) { writes_memory_ |= isa<tile::StoreOp>(op); });
+  source_.walk([&](Operation* op) { writes_memory_ |= isa<tile::StoreOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op); });
   // A mark between the head and the body: constants stand before it.
   auto mark = b_.create<arith::ConstantOp>(source_.getLoc(), b_.getI32IntegerAttr(0));
   mark->moveBefore(end);
@@ -314,7 +346,7 @@ LogicalResult Emitter::EmitOp(Operation* op) {
       .Case([&](tile::AtomicRmwOp x) { return EmitAtomicRmw(x); })
       .Case([&](tile::AtomicCasOp x) { return EmitAtomicCas(x); })
       .Case([&](tile::BarrierOp) {
-        b_.create<simt::BarrierOp>(loc_);
+        EmitBarrier();
         return success();
       })
       .Case([&](tile::ReduceOp x) { return EmitReduce(x); })

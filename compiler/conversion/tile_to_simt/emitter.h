@@ -18,6 +18,7 @@
 
 namespace tessera::compiler {
 
+struct MatrixPlan;
 using tile::LinearLayout;
 // One scalar for each register of a layout; a single one for scalars.
 using Registers = std::vector<mlir::Value>;
@@ -60,14 +61,22 @@ class Emitter {
   mlir::Value ThreadId();
   // XOR of lane_images[i] over the lane's bits and of warp_images[i] over the warp's bits; i32.
   mlir::Value ThreadBits(llvm::ArrayRef<int32_t> lane_images, llvm::ArrayRef<int32_t> warp_images);
+  // XOR of images[i] over the bits i of `number` that are set; it has `bits` bits.
+  mlir::Value SpreadBits(mlir::Value number, llvm::ArrayRef<int32_t> images, int bits);
   // thread part + constant, where XOR of `constant` is meant and `mask` are the bits that the thread part may have.
   mlir::Value Combine(mlir::Value thread_part, int32_t mask, int32_t constant);
   // The flat index of each register's element, after a linear map of flat indices (identity: null).
-  Registers Indices(const LinearLayout& layout, const std::function<int32_t(int32_t)>& map = nullptr);
+  // `moved`, whose bits lie in `moved_mask`, is XORed to each.
+  Registers Indices(const LinearLayout& layout, const std::function<int32_t(int32_t)>& map = nullptr, mlir::Value moved = nullptr,
+                    int32_t moved_mask = 0);
   // Of a scalar: every thread holds it.
   LinearLayout ScalarLayout() const;
   // Which threads hold an element that no other thread holds too; null: all.
   mlir::Value Owner(const LinearLayout& layout);
+  mlir::Value LaneId();
+  // Whether any bit of `mask` in the thread's number is set (`inverted`: any is clear).
+  mlir::Value ThreadTest(int32_t mask, bool inverted = false);
+  mlir::Value Shuffle(simt::ShuffleKind kind, mlir::Value value, mlir::Value lane);
   mlir::Value And(mlir::Value a, mlir::Value b);  // either may be null
   mlir::Value Not(mlir::Value condition);
   template <typename OpT, typename... Args>
@@ -118,6 +127,11 @@ class Emitter {
   mlir::LogicalResult EmitAtomicCas(tile::AtomicCasOp op);
   mlir::LogicalResult FinishAtomic(mlir::Operation* op, Registers old);
   void FenceBeforeAtomic(mlir::Operation* op, tile::MemSem sem);
+  // A value that several threads read must be read by all of them before one of them writes there: notes such reads, and
+  // puts a barrier before a write to the same parameter's buffer.
+  void NoteSharedRead(mlir::Value pointer);
+  void OrderAfterReads(mlir::Value pointer);
+  void EmitBarrier();
   mlir::LogicalResult EmitPrint(tile::PrintOp op);
   mlir::LogicalResult EmitAssert(tile::AssertOp op);
 
@@ -134,7 +148,12 @@ class Emitter {
   void StoreShared(mlir::Value buffer, const SharedMap& map, const LinearLayout& layout, const Registers& values, const Filter& filter = nullptr);
   // Where the filter leaves out a register or does not hold, the result is that of `otherwise` (null: undefined).
   Registers LoadShared(mlir::Value buffer, const SharedMap& map, const LinearLayout& layout, mlir::Type element,
-                       const Filter& filter = nullptr, const Registers* otherwise = nullptr);
+                       const Filter& filter = nullptr, const Registers* otherwise = nullptr, mlir::Value moved = nullptr,
+                       int32_t moved_mask = 0);
+  // The map without one bit of the flat index: of the half where it is clear, or of the other.
+  static void RemoveBit(SharedMap* map, int flat_bit);
+  // Takes the elements whose flat bits `bits` spell `piece`; null where there are no bits.
+  Filter PieceFilter(const LinearLayout& layout, llvm::ArrayRef<int32_t> bits, int32_t piece);
   Registers Convert(const Registers& values, const LinearLayout& from, const LinearLayout& to);
   Registers ConvertThroughShared(const Registers& values, const LinearLayout& from, const LinearLayout& to);
   // i1 is a byte in shared memory.
@@ -147,11 +166,57 @@ class Emitter {
   // The combine region on two sets of values.
   Registers Combine(mlir::Region& region, const Registers& left, const Registers& right);
   mlir::LogicalResult EmitReduce(tile::ReduceOp op);
+  // Reduces along an axis; `layout` becomes the one that the values were moved to, the results are in its slice.
+  std::vector<Registers> ReduceValues(mlir::Region& region, std::vector<Registers> sources, LinearLayout* layout, int axis, bool ordered);
+  LinearLayout PlainLayout(llvm::ArrayRef<int64_t> shape) const;
   mlir::LogicalResult EmitScan(tile::ScanOp op);
 
   //===-- products (dot.cc) -----------------------------------------------------------------------===//
   mlir::LogicalResult EmitDot(tile::DotOp op);
   mlir::LogicalResult EmitFmaDot(tile::DotOp op);
+  mlir::Value Factor(mlir::Value value, mlir::Type accumulator, tile::Precision precision);
+  mlir::Value MultiplyAdd(mlir::Value a, mlir::Value b, mlir::Value c);
+
+  // On matrix units: operands in registers (dot_mma.cc), or staged in shared memory (dot_shared.cc). Words are the registers
+  // of a fragment, for each tile of the warp, of one batch and step along k.
+  using FragmentWords = std::function<std::vector<llvm::SmallVector<mlir::Value, 4>>(int64_t batch, int64_t step)>;
+  static simt::MatrixType MatrixTypeOf(mlir::Type element);
+  mlir::Value PackRegister(llvm::ArrayRef<mlir::Value> elements);
+  static int32_t FragmentRegister(const LinearLayout& layout, int64_t batch, int64_t row, int64_t column);
+  FragmentWords WordsOfRegisters(const MatrixPlan& plan, bool is_a, const Registers& values, const LinearLayout& layout);
+  Registers EmitMma(const MatrixPlan& plan, const LinearLayout& c_layout, Registers c, simt::MatrixType a_type, simt::MatrixType b_type,
+                    const FragmentWords& a, const FragmentWords& b);
+  mlir::LogicalResult EmitMmaDot(tile::DotOp op, const MatrixPlan& plan);
+
+  // The part of an offset that comes from the thread, and the bits that it may have.
+  struct StagePlace {
+    mlir::Value thread;
+    int32_t mask = 0;
+  };
+  struct WgmmaOperand {
+    SharedMap map;
+    mlir::Value buffer, start;  // start: of the warp group's part in the stage
+    bool k_major = true;
+    simt::Swizzle swizzle = simt::Swizzle::NONE;
+    int64_t leading = 0, stride = 0;
+  };
+  static SharedMap StageMap(tile::SharedType type, bool transposed);
+  mlir::Value StageOffset(tile::SharedType type, mlir::Value stage);
+  mlir::Value StageAddress(mlir::Value thread, int32_t mask, int32_t constant, mlir::Value stage_offset);
+  StagePlace PlaceOf(const SharedMap& map, const LinearLayout& layout);
+  void MarkOrdered(mlir::Operation* op, mlir::Value shared);
+  void StoreStage(mlir::Value shared, mlir::Value stage_offset, const LinearLayout& layout, const Registers& values);
+  FragmentWords WordsOfStage(const MatrixPlan& plan, bool is_a, mlir::Value shared, mlir::Value stage_offset, bool transposed);
+  WgmmaOperand DescribeOperand(const MatrixPlan& plan, bool is_a, mlir::Value shared, mlir::Value stage_offset, bool transposed);
+  Registers EmitWgmma(tile::SharedDotOp op, const MatrixPlan& plan, Registers c);
+  Registers WaitForWgmma(int32_t pending, const Registers& values);
+  mlir::LogicalResult EmitSharedAlloc(tile::SharedAllocOp op);
+  mlir::LogicalResult EmitSharedFree(tile::SharedFreeOp op);
+  mlir::LogicalResult EmitSharedStore(tile::SharedStoreOp op);
+  mlir::LogicalResult EmitSharedCopy(tile::SharedCopyOp op);
+  mlir::LogicalResult EmitSharedWait(tile::SharedWaitOp op);
+  mlir::LogicalResult EmitSharedDot(tile::SharedDotOp op);
+  mlir::LogicalResult EmitDotWait(tile::DotWaitOp op);
 
   //===-- whole blocks (blocks.cc) ------------------------------------------------------------------===//
   mlir::LogicalResult EmitGather(tile::GatherOp op);
@@ -165,11 +230,13 @@ class Emitter {
   AxisInfoAnalysis axis_;
   mlir::Operation* head_ = nullptr;  // constants and thread numbers stand before it
   bool divergent_ = false;           // inside the body of a tile.map
+  bool combine_failed_ = false;      // an operation of a combine region could not be emitted
+  llvm::DenseSet<mlir::Value> shared_reads_;  // parameters (null: unknown) that several threads have read since a barrier
   bool writes_memory_ = false;       // the kernel stores to global memory at all
   std::unordered_map<void*, Registers> values_;  // by Value: references stay good while it grows
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants_;
   std::map<std::vector<int32_t>, mlir::Value> thread_bits_;
-  mlir::Value thread_id_;
+  mlir::Value thread_id_, lane_id_;
 };
 
 }  // namespace tessera::compiler

@@ -12,6 +12,25 @@ namespace {
 
 constexpr int64_t kWidestAccess = 16;  // bytes
 
+// The kernel's parameter that a pointer is made from; null where that is not plain.
+Value RootOf(Value pointer) {
+  while (true) {
+    if (auto argument = dyn_cast<BlockArgument>(pointer)) {
+      Operation* parent = argument.getOwner()->getParentOp();
+      if (isa<func::FuncOp>(parent)) return pointer;
+      auto loop = dyn_cast<scf::ForOp>(parent);
+      if (!loop || argument.getArgNumber() == 0) return nullptr;
+      pointer = loop.getInitArgs()[argument.getArgNumber() - 1];
+      continue;
+    }
+    Operation* op = pointer.getDefiningOp();
+    if (!isa<tile::AddPtrOp, tile::PtrCastOp, tile::SplatOp, tile::BroadcastOp, tile::ExpandDimsOp, tile::ReshapeOp, tile::TransOp,
+             tile::ConvertLayoutOp, tile::HintOp>(op))
+      return nullptr;
+    pointer = op->getOperand(0);
+  }
+}
+
 bool IsZero(Value value) { return matchPattern(value, m_Zero()) || matchPattern(value, m_PosZeroFloat()); }
 
 }  // namespace
@@ -55,6 +74,20 @@ Value Emitter::AddressOf(const Registers& pointers, const Grouping& grouping, in
   return Make<arith::AddIOp>(head, I64(distance * bytes));
 }
 
+void Emitter::EmitBarrier() {
+  b_.create<simt::BarrierOp>(loc_);
+  shared_reads_.clear();
+}
+
+void Emitter::NoteSharedRead(Value pointer) { shared_reads_.insert(RootOf(pointer)); }
+
+void Emitter::OrderAfterReads(Value pointer) {
+  if (shared_reads_.empty() || divergent_) return;
+  Value root = RootOf(pointer);
+  if (root && !shared_reads_.contains(root) && !shared_reads_.contains(nullptr)) return;
+  EmitBarrier();
+}
+
 LogicalResult Emitter::EmitLoad(tile::LoadOp op) {
   Type element = Emitted(op.getType());
   int64_t bytes = BytesOf(element);
@@ -62,6 +95,7 @@ LogicalResult Emitter::EmitLoad(tile::LoadOp op) {
     return b_.create<simt::LoadOp>(loc_, type, address, mask, other, op.getCache(), op.getEvict(), op.getIsVolatile());
   };
   auto layout = tile::LayoutOf(op.getType());
+  if (writes_memory_ && (!layout || Owner(*layout))) NoteSharedRead(op.getPtr());
   if (!layout) {
     Value mask = op.getMask() ? Scalar(op.getMask()) : nullptr, other = mask && op.getOther() ? Scalar(op.getOther()) : nullptr;
     Set(op.getResult(), {make(element, Scalar(op.getPtr()), mask, other)});
@@ -97,6 +131,7 @@ LogicalResult Emitter::EmitLoad(tile::LoadOp op) {
 }
 
 LogicalResult Emitter::EmitStore(tile::StoreOp op) {
+  OrderAfterReads(op.getPtr());
   Type element = Emitted(op.getValue().getType());
   int64_t bytes = BytesOf(element);
   auto layout = tile::LayoutOf(op.getPtr().getType());
@@ -131,7 +166,8 @@ LogicalResult Emitter::EmitStore(tile::StoreOp op) {
 void Emitter::FenceBeforeAtomic(Operation* op, tile::MemSem sem) {
   bool releases = sem == tile::MemSem::RELEASE || sem == tile::MemSem::ACQ_REL;
   bool scalar = !isa<RankedTensorType>(op->getOperand(0).getType());
-  if (releases && (scalar || writes_memory_)) b_.create<simt::BarrierOp>(loc_);
+  if (releases && (scalar || writes_memory_)) EmitBarrier();
+  else OrderAfterReads(op->getOperand(0));
 }
 
 // The old values, known to the owners alone, go to all threads that hold the element.
@@ -180,8 +216,10 @@ LogicalResult Emitter::EmitPrint(tile::PrintOp op) {
     Value owner = Owner(layout);
     const Registers& values = Get(operand);
     for (size_t r = 0; r < values.size(); ++r) {
-      b_.create<simt::PrintOp>(loc_, op.getPrefix(), values[r], indices[r], static_cast<uint32_t>(layout.elements()),
-                               static_cast<uint32_t>(i), owner, op.getHex(), static_cast<bool>(op.getIsUnsigned()[i]));
+      auto print = b_.create<simt::PrintOp>(loc_, op.getPrefix(), values[r], indices[r], static_cast<uint32_t>(layout.elements()),
+                                            static_cast<uint32_t>(i), owner, op.getHex(), static_cast<bool>(op.getIsUnsigned()[i]));
+      if (auto shape = dyn_cast<RankedTensorType>(operand.getType()); shape && shape.getRank() > 1)
+        print->setAttr("simt.extents", b_.getDenseI64ArrayAttr(shape.getShape()));
     }
   }
   if (op.getOperands().empty()) return op.emitError("not supported on GPUs: device_print without a value");

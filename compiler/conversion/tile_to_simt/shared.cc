@@ -60,11 +60,12 @@ SharedMap Emitter::PlanShared(const LinearLayout& from, const LinearLayout& to, 
     }
     return map;
   }
-  // What both hold in registers is moved as vectors.
+  bool lanes_write = llvm::any_of(from.bases(LinearLayout::kLane), [](int32_t basis) { return basis != 0; });
+  // What both hold in registers is moved as vectors; where one lane of a warp writes, only readers count.
   for (int32_t basis : to.bases(LinearLayout::kRegister)) {
     if (element_bytes << (order.size() + 1) > kWidestAccess) break;
     int bit = llvm::Log2_32(basis);
-    if (is_in(from.bases(LinearLayout::kRegister), bit)) place(bit);
+    if (!lanes_write || is_in(from.bases(LinearLayout::kRegister), bit)) place(bit);
   }
   int vector_bits = first + static_cast<int>(order.size());
   // Neighbouring readers reach different banks.
@@ -147,12 +148,12 @@ void Emitter::StoreShared(Value buffer, const SharedMap& map, const LinearLayout
 }
 
 Registers Emitter::LoadShared(Value buffer, const SharedMap& map, const LinearLayout& layout, Type element, const Filter& filter,
-                              const Registers* otherwise) {
+                              const Registers* otherwise, Value moved, int32_t moved_mask) {
   element = Emitted(element);
   Type stored = SharedType(element);
   int64_t bytes = BytesOf(stored);
   LinearLayout::Vector vector = VectorIn(map, layout, bytes);
-  Registers offsets = Indices(layout, [&](int32_t flat) { return map.Offset(flat); });
+  Registers offsets = Indices(layout, [&](int32_t flat) { return map.Offset(flat); }, moved, moved_mask);
   Registers results = otherwise ? *otherwise : Registers(layout.registers());
   for (int32_t r = 0; r < layout.registers(); ++r) {
     if (r & vector.Mask()) continue;
@@ -174,6 +175,33 @@ Registers Emitter::LoadShared(Value buffer, const SharedMap& map, const LinearLa
   return results;
 }
 
+void Emitter::RemoveBit(SharedMap* map, int flat_bit) {
+  int position = llvm::Log2_32(map->images[flat_bit]);
+  for (int32_t& image : map->images) image = (image & ((1 << position) - 1)) | (image >> (position + 1) << position);
+  map->images[flat_bit] = 0;
+  map->by_position.erase(llvm::find(map->by_position, flat_bit));
+  map->bytes /= 2;
+}
+
+// Whether a register belongs to a piece is known here, or follows from the thread's number.
+Emitter::Filter Emitter::PieceFilter(const LinearLayout& layout, ArrayRef<int32_t> bits, int32_t piece) {
+  if (bits.empty()) return nullptr;
+  return [this, &layout, bits = llvm::SmallVector<int32_t, 8>(bits), piece](int32_t r) -> std::optional<Value> {
+    int32_t flat = layout.ApplyTo(LinearLayout::kRegister, r);
+    Value predicate;
+    for (auto [i, bit] : llvm::enumerate(bits)) {
+      llvm::SmallVector<int32_t, 8> lanes, warps;
+      for (int32_t basis : layout.bases(LinearLayout::kLane)) lanes.push_back(basis >> bit & 1);
+      for (int32_t basis : layout.bases(LinearLayout::kWarp)) warps.push_back(basis >> bit & 1);
+      int32_t wanted = (piece >> i ^ flat >> bit) & 1;
+      bool by_thread = llvm::is_contained(lanes, 1) || llvm::is_contained(warps, 1);
+      if (!by_thread && wanted) return std::nullopt;
+      if (by_thread) predicate = And(predicate, Make<arith::CmpIOp>(arith::CmpIPredicate::eq, ThreadBits(lanes, warps), I32(wanted)));
+    }
+    return predicate;
+  };
+}
+
 Registers Emitter::Convert(const Registers& values, const LinearLayout& from, const LinearLayout& to) {
   if (auto registers = MapRegisters(to, from)) {
     Registers result;
@@ -189,33 +217,14 @@ Registers Emitter::ConvertThroughShared(const Registers& values, const LinearLay
   SharedMap map = PlanShared(from, to, bytes);
   llvm::SmallVector<int32_t, 8> cut;  // flat bits that number the pieces
   while (map.bytes > kConversionBytes) {
-    cut.push_back(map.by_position.pop_back_val());
-    map.images[cut.back()] = 0;
-    map.bytes /= 2;
+    cut.push_back(map.by_position.back());
+    RemoveBit(&map, cut.back());
   }
-  // Whether a register belongs to a piece: known here, or from the thread's number.
-  auto filter = [&](const LinearLayout& layout, int32_t piece) -> Filter {
-    if (cut.empty()) return nullptr;
-    return [this, &layout, &cut, piece](int32_t r) -> std::optional<Value> {
-      int32_t flat = layout.ApplyTo(LinearLayout::kRegister, r);
-      Value predicate;
-      for (auto [i, bit] : llvm::enumerate(cut)) {
-        llvm::SmallVector<int32_t, 8> lanes, warps;
-        for (int32_t basis : layout.bases(LinearLayout::kLane)) lanes.push_back(basis >> bit & 1);
-        for (int32_t basis : layout.bases(LinearLayout::kWarp)) warps.push_back(basis >> bit & 1);
-        int32_t wanted = (piece >> i ^ flat >> bit) & 1;
-        bool by_thread = llvm::is_contained(lanes, 1) || llvm::is_contained(warps, 1);
-        if (!by_thread && wanted) return std::nullopt;
-        if (by_thread) predicate = And(predicate, Make<arith::CmpIOp>(arith::CmpIPredicate::eq, ThreadBits(lanes, warps), I32(wanted)));
-      }
-      return predicate;
-    };
-  };
   Value buffer = Allocate(map.bytes);
   Registers results(to.registers());
   for (int32_t piece = 0; piece < 1 << cut.size(); ++piece) {
-    StoreShared(buffer, map, from, values, filter(from, piece));
-    results = LoadShared(buffer, map, to, element, filter(to, piece), &results);
+    StoreShared(buffer, map, from, values, PieceFilter(from, cut, piece));
+    results = LoadShared(buffer, map, to, element, PieceFilter(to, cut, piece), &results);
   }
   Free(buffer);
   return results;

@@ -50,7 +50,10 @@ class TileToSimt : public PassWrapper<TileToSimt, OperationPass<ModuleOp>> {
       auto target = b.create<func::FuncOp>(source.getLoc(), source.getName(), b.getFunctionType(arguments, {}));
       target->setAttr("simt.kernel", b.getUnitAttr());
       target->setAttr("simt.threads", threads);
-      for (unsigned i = 0; i < source.getNumArguments(); ++i) target.setArgAttrs(i, source.getArgAttrDict(i));
+      for (unsigned i = 0; i < source.getNumArguments(); ++i) {
+        target.setArgAttrs(i, source.getArgAttrDict(i));
+        if (isa<tile::PtrType>(source.getArgumentTypes()[i])) target.setArgAttr(i, "simt.pointer", b.getUnitAttr());
+      }
       if (failed(Emitter(source, target, options).Run())) return signalPassFailure();
       source.erase();
       EraseDead(target);

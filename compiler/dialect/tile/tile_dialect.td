@@ -55,6 +55,16 @@ def Tile_Layout : AttrDef<Tile_Dialect, "Layout", [DeclareAttrInterfaceMethods<V
   }];
 }
 
+def Tile_Shared : Tile_Type<"Shared", "shared"> {
+  let summary = "operands of matrix products in shared memory: `stages` copies of one 2-D block";
+  let description = [{
+    Dimension `fast` is contiguous. Rows along it are swizzled as the matrix descriptors of wgmma want them (128, 64 or 32
+    bytes, by the extent); longer rows lie in panels of 128 bytes one behind the other.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int":$fast, "int":$stages);
+  let assemblyFormat = "`<` `[` $shape `]` `,` $elementType `,` `fast` `=` $fast `,` `stages` `=` $stages `>`";
+}
+
 class Tile_Enum<string n, string s, list<I32EnumAttrCase> cases> : I32EnumAttr<n, s, cases> {
   let cppNamespace = "::tessera::tile";
   let genSpecializedAttr = 0;

@@ -349,6 +349,61 @@ def Tile_ConvertLayoutOp : Tile_Op<"convert_layout", [Pure]> {
   let hasFolder = 1;
 }
 
+//===-- operands of products in shared memory -----------------------------------------------------===//
+//
+// Made by stage-dot-operands behind assign-layouts. These buffers carry barriers of their own.
+
+def Tile_SharedAllocOp : Tile_Op<"shared_alloc", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "room for staged operands, alive until tile.shared_free in the same block of IR";
+  let description = "`synchronized`: whoever made it placed the barriers between its accesses.";
+  let arguments = (ins UnitAttr:$synchronized);
+  let results = (outs Tile_Shared:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+def Tile_SharedFreeOp : Tile_Op<"shared_free", [MemoryEffects<[MemFree]>]> {
+  let arguments = (ins Tile_Shared:$buffer);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+def Tile_SharedStoreOp : Tile_Op<"shared_store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "writes a block to a stage";
+  let arguments = (ins Tile_Shared:$buffer, I32:$stage, Tile_Tensor:$value);
+  let assemblyFormat = "$buffer `[` $stage `]` `,` $value attr-dict `:` type($buffer) `,` type($value)";
+}
+def Tile_SharedCopyOp : Tile_Op<"shared_copy", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "asynchronous copy of a block from global memory to a stage; masked-off elements become 0";
+  let description = "Visible behind tile.shared_wait and a barrier.";
+  let arguments = (ins Tile_Shared:$buffer, I32:$stage, Tile_AnyPtr:$ptr, Optional<Tile_AnyMask>:$mask,
+                       DefaultValuedAttr<Tile_CacheModifierAttr, "::tessera::tile::CacheModifier::NONE">:$cache,
+                       DefaultValuedAttr<Tile_EvictionAttr, "::tessera::tile::Eviction::NORMAL">:$evict);
+  let assemblyFormat = "$buffer `[` $stage `]` `,` $ptr (`mask` $mask^ `:` type($mask))? attr-dict `:` type($buffer) `,` type($ptr)";
+}
+def Tile_SharedCommitOp : Tile_Op<"shared_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "ends a group of copies";
+  let assemblyFormat = "attr-dict";
+}
+def Tile_SharedWaitOp : Tile_Op<"shared_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until at most `pending` of the latest groups are unfinished, then for all threads";
+  let arguments = (ins I32Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+def Tile_SharedDotOp : Tile_Op<"shared_dot", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>, AllTypesMatch<["c", "result"]>]> {
+  let summary = "tile.dot whose operands are staged in shared memory; a may be in registers instead";
+  let description = [{
+    `*_transposed`: the stage holds the transpose of the operand. `asynchronous` (wgmma): the result may be used only behind
+    tile.dot_wait, except as `c` of the next one.
+  }];
+  let arguments = (ins Optional<Tile_Tensor>:$a, Optional<Tile_Shared>:$a_buffer, Optional<I32>:$a_stage, Tile_Shared:$b_buffer,
+                       I32:$b_stage, Tile_Tensor:$c, Tile_PrecisionAttr:$precision, DefaultValuedAttr<I32Attr, "0">:$max_num_imprecise_acc,
+                       UnitAttr:$a_transposed, UnitAttr:$b_transposed, UnitAttr:$asynchronous);
+  let results = (outs Tile_Tensor:$result);
+}
+def Tile_DotWaitOp : Tile_Op<"dot_wait", [MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["source", "result"]>]> {
+  let summary = "waits until at most `pending` asynchronous products are unfinished; passes an accumulator through";
+  let arguments = (ins I32Attr:$pending, Tile_Tensor:$source);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$pending `,` $source attr-dict `:` type($source)";
+}
+
 //===-- calls, hints, checks --------------------------------------------------------------------===//
 
 def Tile_ExternOp : Tile_Op<"extern", [Pure]> {
