@@ -1,0 +1,368 @@
+// How long a launch takes through the daemon, while the client's own kernels keep the GPU busy:
+// beside a bare socket ping-pong with the same IPC events, and beside a launch in this process, all
+// in one run. Prints a table; exit status 1 if a bound does not hold (only with --check, under MPS).
+//
+//   launch_latency [--rounds=N] [--check]
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "base/check.h"
+#include "client/cpp/client.h"
+#include "runtime/cuda/gpu.h"
+#include "runtime/cuda/test_kernels.h"
+#include "tests/gpu/ptx_daemon.h"
+
+extern char** environ;
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kBytes = 4096;
+constexpr uint64_t kBusyNs = 100000;  // one kernel of the client's own load
+constexpr double kAllowedOverPingPongUs = 60, kAllowedEachOf16Us = 20;
+
+void MustBe(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  const char* name = nullptr;
+  ClientDriver().cuGetErrorName(result, &name);
+  std::fprintf(stderr, "%s: %s\n", what, name == nullptr ? "?" : name);
+  std::exit(1);
+}
+#define MUST(call) MustBe(ClientDriver().call, #call)
+
+template <typename T>
+T ValueOf(absl::StatusOr<T> value, const char* what) {
+  if (!value.ok()) {
+    std::fprintf(stderr, "%s: %s\n", what, value.status().ToString().c_str());
+    std::exit(1);
+  }
+  return *std::move(value);
+}
+
+// A GPU, a kernel of our own, and a buffer for it.
+struct Gpu {
+  const runtime::GpuContext* context;
+  CUfunction add = nullptr, spin = nullptr;
+  CUdeviceptr x = 0;
+  uint64_t n = kBytes / 4;
+
+  Gpu() {
+    const runtime::CudaDriver& driver = ClientDriver();
+    context = runtime::GpuContext::Create(&driver, runtime::ListGpus(driver)->gpus(0).uuid())
+                  ->release();
+    CUmodule module = nullptr;
+    MUST(cuModuleLoadDataEx(&module, runtime::GpuTestKernel("add_one").code().c_str(), 0, nullptr,
+                            nullptr));
+    MUST(cuModuleGetFunction(&add, module, "add_one"));
+    MUST(cuModuleGetFunction(&spin, module, "spin"));
+  }
+  void Add(CUdeviceptr where, CUstream stream) {
+    void* params[] = {&where, &n};
+    MUST(cuLaunchKernel(add, kBytes / 4 / 128, 1, 1, 128, 1, 1, 0, stream, params, nullptr));
+  }
+};
+
+CUstream MakeStream() {
+  CUstream stream = nullptr;
+  MUST(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0));
+  return stream;
+}
+CUevent MakeEvent() {
+  CUevent event = nullptr;
+  MUST(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+  return event;
+}
+void Await(CUevent event) {
+  CUresult result;
+  while ((result = ClientDriver().cuEventQuery(event)) == CUDA_ERROR_NOT_READY) {
+  }
+  MustBe(result, "waiting for an event");
+}
+
+// The client's own load: kernels one behind the other on one multiprocessor, always two queued.
+class BusyGpu {
+ public:
+  explicit BusyGpu(Gpu* gpu) : thread_([this, gpu] { Run(gpu); }) {}
+  ~BusyGpu() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  void Run(Gpu* gpu) {
+    gpu->context->MakeCurrent();
+    CUstream stream = MakeStream();
+    CUevent events[2] = {MakeEvent(), MakeEvent()};
+    uint64_t nanoseconds = kBusyNs;
+    void* params[] = {&nanoseconds};
+    for (int i = 0; !stop_; ++i) {
+      MUST(cuLaunchKernel(gpu->spin, 1, 1, 1, 32, 1, 1, 0, stream, params, nullptr));
+      MUST(cuEventRecord(events[i % 2], stream));
+      while (i > 0 && ClientDriver().cuEventQuery(events[(i + 1) % 2]) == CUDA_ERROR_NOT_READY)
+        std::this_thread::yield();
+    }
+    MUST(cuStreamSynchronize(stream));
+  }
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+struct Times {
+  std::vector<double> microseconds;
+  double Quantile(double q) {
+    std::sort(microseconds.begin(), microseconds.end());
+    return microseconds[std::min(microseconds.size() - 1,
+                                 static_cast<size_t>(q * static_cast<double>(microseconds.size())))];
+  }
+};
+
+void Print(const char* what, Times times) {
+  std::printf("  %-52s p50 %7.1f us   p99 %7.1f us\n", what, times.Quantile(0.5),
+              times.Quantile(0.99));
+}
+
+// ---- The bare ping-pong: a second process with its own context, one byte each way.
+
+struct PingPongSetup {
+  CUipcMemHandle memory;
+  CUipcEventHandle ready, done;
+};
+
+[[noreturn]] void ServePingPong(int fd) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Gpu gpu;
+  PingPongSetup setup;
+  TESSERA_CHECK(read(fd, &setup, sizeof(setup)) == sizeof(setup), "the parent sends its handles");
+  CUdeviceptr x = 0;
+  CUevent ready = nullptr, done = nullptr;
+  MUST(cuIpcOpenMemHandle(&x, setup.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+  MUST(cuIpcOpenEventHandle(&ready, setup.ready));
+  MUST(cuIpcOpenEventHandle(&done, setup.done));
+  CUstream stream = MakeStream();
+  char byte = 1;
+  (void)!write(fd, &byte, 1);
+  while (read(fd, &byte, 1) == 1) {
+    MUST(cuStreamWaitEvent(stream, ready, 0));
+    gpu.Add(x, stream);
+    MUST(cuEventRecord(done, stream));
+    if (write(fd, &byte, 1) != 1) break;
+  }
+  _exit(0);
+}
+
+class PingPong {
+ public:
+  explicit PingPong(Gpu* gpu) {
+    int ends[2];
+    TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "sockets are to be had");
+    fd_ = ends[0];
+    std::string flag = absl::StrCat("--ping-pong=", ends[1]);
+    char self[] = "/proc/self/exe";
+    char* argv[] = {self, &flag[0], nullptr};
+    TESSERA_CHECK(posix_spawn(&pid_, self, nullptr, nullptr, argv, environ) == 0, "it starts");
+    close(ends[1]);
+    PingPongSetup setup;
+    ready_ = MakeEvent();
+    done_ = MakeEvent();
+    MUST(cuIpcGetMemHandle(&setup.memory, gpu->x));
+    MUST(cuIpcGetEventHandle(&setup.ready, ready_));
+    MUST(cuIpcGetEventHandle(&setup.done, done_));
+    char byte = 0;
+    TESSERA_CHECK(write(fd_, &setup, sizeof(setup)) == sizeof(setup) && read(fd_, &byte, 1) == 1,
+                  "the other process answers");
+  }
+  ~PingPong() {
+    close(fd_);
+    waitpid(pid_, nullptr, 0);
+  }
+  void Run(CUstream stream) {
+    MUST(cuEventRecord(ready_, stream));
+    char byte = 1;
+    TESSERA_CHECK(write(fd_, &byte, 1) == 1 && read(fd_, &byte, 1) == 1, "it answers");
+    Await(done_);
+  }
+
+ private:
+  int fd_ = -1;
+  pid_t pid_ = 0;
+  CUevent ready_ = nullptr, done_ = nullptr;
+};
+
+// ---- Through the daemon.
+
+struct Daemon {
+  std::unique_ptr<PtxDaemon> process;
+  std::unique_ptr<Client> client;
+  v1::LaunchRequest launch;
+  CUevent ready = nullptr, done = nullptr;
+
+  explicit Daemon(Gpu* gpu) {
+    process = ValueOf(PtxDaemon::Start(), "starting a daemon");
+    client = ValueOf(Client::Connect(process->address(), "latency"), "connecting");
+    CUipcMemHandle memory;
+    MUST(cuIpcGetMemHandle(&memory, gpu->x));
+    auto bytes = [](const auto& handle) {
+      return std::string(reinterpret_cast<const char*>(&handle), sizeof(handle));
+    };
+    const uint64_t region =
+        ValueOf(client->ImportCudaIpc(bytes(memory), {"cuda:0", gpu->context->uuid(), 0, 0}),
+                "importing memory");
+    ready = MakeEvent();
+    done = MakeEvent();
+    CUipcEventHandle handle;
+    MUST(cuIpcGetEventHandle(&handle, ready));
+    launch.add_wait_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0"), "an event"));
+    MUST(cuIpcGetEventHandle(&handle, done));
+    launch.add_signal_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0"), "an event"));
+    launch.set_session(client->session());
+    launch.set_module(
+        ValueOf(client->RegisterModule({{"kernels.py", kPtxModule}}), "a module").module());
+    launch.set_kernel("add_one");
+    launch.add_grid(kBytes / 4 / 128);
+    launch.set_answer(v1::LaunchRequest::ENQUEUED);
+    *launch.add_arguments() =
+        RegionArgument("p0", region, DType::kInt32, {static_cast<int64_t>(kBytes / 4)});
+    *launch.add_arguments() = IntArgument("p1", kBytes / 4);
+    *launch.add_arguments() = ConstexprArgument("TAG", IntConstant(0));
+  }
+  std::string Sharing() {
+    grpc::ClientContext context;
+    v1::GetStatusResponse status;
+    if (!client->admin().GetStatus(&context, v1::GetStatusRequest(), &status).ok()) return "?";
+    return status.devices(0).gpu().sharing();
+  }
+  // Time until it is enqueued.
+  absl::Duration Run(CUstream stream) {
+    const absl::Time begin = absl::Now();
+    MUST(cuEventRecord(ready, stream));
+    ValueOf(client->Launch(launch), "a launch");
+    const absl::Duration enqueued = absl::Now() - begin;
+    Await(done);
+    return enqueued;
+  }
+  // Microseconds a launch, with `window` of them in flight on one stream of requests.
+  double Stream(int launches, int window) {
+    v1::LaunchRequest request = launch;
+    request.clear_wait_events();
+    request.clear_signal_events();
+    request.set_answer(v1::LaunchRequest::FINISHED);
+    grpc::ClientContext context;
+    auto stream = client->launches().LaunchStream(&context);
+    v1::LaunchResponse response;
+    const absl::Time begin = absl::Now();
+    int sent = 0, answered = 0;
+    while (answered < launches) {
+      while (sent < launches && sent - answered < window) {
+        grpc::WriteOptions options;
+        if (sent + 1 < launches && sent + 1 - answered < window) options.set_buffer_hint();
+        TESSERA_CHECK(stream->Write(request, options), "the daemon reads");
+        ++sent;
+      }
+      TESSERA_CHECK(stream->Read(&response), "the daemon answers");
+      if (response.code() != 0) {
+        std::fprintf(stderr, "a launch: %s\n", response.message().c_str());
+        std::exit(1);
+      }
+      ++answered;
+    }
+    const absl::Duration took = absl::Now() - begin;
+    stream->WritesDone();
+    while (stream->Read(&response)) {
+    }
+    stream->Finish();
+    return absl::ToDoubleMicroseconds(took) / launches;
+  }
+};
+
+// Rounds of all three, one behind the other, so that clocks and neighbours are the same for them.
+int Measure(int rounds, bool check) {
+  Gpu gpu;
+  MUST(cuMemAlloc(&gpu.x, kBytes));
+  CUstream stream = MakeStream();
+  CUevent event = MakeEvent();
+  PingPong ping_pong(&gpu);
+  Daemon daemon(&gpu);
+  const std::string sharing = daemon.Sharing();
+  int status = 0;
+  for (bool busy : {false, true}) {
+    Times in_process, bare, enqueued, through_daemon;
+    double each_of_16 = 0, each_of_1 = 0;
+    {
+      std::unique_ptr<BusyGpu> load;
+      if (busy) load = std::make_unique<BusyGpu>(&gpu);
+      for (int i = 0; i < rounds + 50; ++i) {
+        auto timed = [&](Times* times, auto&& run) {
+          const absl::Time begin = absl::Now();
+          run();
+          if (i >= 50)
+            times->microseconds.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
+        };
+        timed(&in_process, [&] {
+          gpu.Add(gpu.x, stream);
+          MUST(cuEventRecord(event, stream));
+          Await(event);
+        });
+        timed(&bare, [&] { ping_pong.Run(stream); });
+        absl::Duration until_enqueued;
+        timed(&through_daemon, [&] { until_enqueued = daemon.Run(stream); });
+        if (i >= 50)
+          enqueued.microseconds.push_back(absl::ToDoubleMicroseconds(until_enqueued));
+      }
+      each_of_1 = daemon.Stream(std::min(rounds, 2000), 1);
+      each_of_16 = daemon.Stream(rounds, 16);
+    }
+    std::printf("GPU shared by %s, the client's own kernels %s:\n", sharing.c_str(),
+                busy ? "keep it busy" : "leave it idle");
+    Print("in this process, to completion", in_process);
+    Print("bare socket ping-pong with IPC events, to completion", bare);
+    Print("daemon, to the answer (enqueued)", enqueued);
+    Print("daemon, to completion", through_daemon);
+    std::printf("  daemon, a stream of launches: %.1f us each with 1 in flight, %.1f us with 16\n",
+                each_of_1, each_of_16);
+    if (!check || sharing != "mps" || !busy) continue;
+    const double over = through_daemon.Quantile(0.5) - bare.Quantile(0.5);
+    const bool holds = over <= kAllowedOverPingPongUs && each_of_16 <= kAllowedEachOf16Us;
+    std::printf("  %s: %.1f us over the ping-pong (at most %.0f), %.1f us each of 16 (at most %.0f)\n",
+                holds ? "within bounds" : "OUT OF BOUNDS", over, kAllowedOverPingPongUs, each_of_16,
+                kAllowedEachOf16Us);
+    if (!holds) status = 1;
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  tessera::ServePtxDaemonRoles(argc, argv);
+  int rounds = 2000, ping_pong = -1;
+  bool check = false;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view flag = argv[i];
+    if (flag == "--check") check = true;
+    absl::string_view value = flag;
+    if (absl::ConsumePrefix(&value, "--rounds=") && !absl::SimpleAtoi(value, &rounds)) return 2;
+    value = flag;
+    if (absl::ConsumePrefix(&value, "--ping-pong=") && !absl::SimpleAtoi(value, &ping_pong))
+      return 2;
+  }
+  if (ping_pong >= 0) tessera::ServePingPong(ping_pong);
+  return tessera::Measure(rounds, check);
+}

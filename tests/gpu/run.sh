@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# All that a GPU machine can show, from the bundle (or from bazel-bin in a source tree); the last line counts:
+# 'N passed, N failed', or 'skipped: no GPU'.
+#
+#   run.sh [PART...]   parts: executor runtime kills torch latency mps conformance replay; without one: all
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD
+export TESSERA_TEST_GPU=1
+passed=0 failed=0
+
+ls /dev/nvidia[0-9]* >/dev/null 2>&1 || { echo "skipped: no GPU"; exit 0; }
+find_binary() {
+  local path
+  for path in "bin/$1" "bazel-bin/tests/gpu/$1" "bazel-bin/runtime/cuda/$1" "bazel-bin/server/$1" "bazel-bin/client/cli/$1"; do
+    [ -x "$path" ] && { echo "$root/$path"; return 0; }
+  done
+  return 1
+}
+python=$(command -v python3)
+export PYTHONPATH=$root/client/python${PYTHONPATH:+:$PYTHONPATH}
+mps() { bash "$root/deploy/mps/mps.sh" "$@"; }
+
+# A gtest binary: its own counts.
+gtest() {
+  local name=$1 binary; shift
+  binary=$(find_binary "$name") || { echo "-- $name: not built"; return; }
+  echo "== $name $*"
+  local log; log=$(mktemp)
+  timeout "${LIMIT:-200}" "$binary" "$@" >"$log" 2>&1
+  local status=$? p f
+  grep -E '^\[  FAILED|us each|serving again|next session|executor deaths|compute capability|belongs to|Failure$|skipped' "$log" | sort -u | head -40
+  p=$(grep -c '^\[       OK \]' "$log"); f=$(grep -c '^\[  FAILED  \].*ms)' "$log")
+  if [ $status -ne 0 ] && [ "$f" = 0 ]; then f=1; echo "-- $name ended with status $status"; tail -15 "$log"; fi
+  passed=$((passed + p)) failed=$((failed + f))
+  rm -f "$log"
+}
+
+# Anything else: one case.
+case_() {
+  local name=$1; shift
+  echo "== $name"
+  if timeout "${LIMIT:-200}" "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "-- FAILED: $name"; fi
+}
+
+# A tesserad of our own for the time of a case.
+with_daemon() {
+  local folder daemon status; folder=$(mktemp -d)
+  daemon=$(find_binary tesserad) || { echo "-- tesserad: not built"; return 1; }
+  "$daemon" --listen="unix:$folder/t.sock" --state-dir="$folder/state" --metrics=off --log-level=warn &
+  local pid=$!
+  for _ in $(seq 200); do [ -S "$folder/t.sock.fd" ] && break; sleep 0.1; done
+  TESSERA_ADDRESS=unix:$folder/t.sock "$@"; status=$?
+  kill $pid; wait $pid 2>/dev/null; rm -rf "$folder"
+  return $status
+}
+torch() {
+  echo "== PyTorch tensors from Python"
+  with_daemon timeout 120 bash -c '"$0" tests/gpu/torch_client_test.py "$TESSERA_ADDRESS"' "$python"
+  case $? in
+    0) passed=$((passed + 1)) ;;
+    77) ;;
+    *) failed=$((failed + 1)); echo "-- FAILED: PyTorch tensors" ;;
+  esac
+}
+
+executor() { gtest cuda_executor_test; }
+runtime() { gtest gpu_runtime_test --gtest_filter=-*Kills*; }
+kills() { gtest gpu_runtime_test --gtest_filter=*Kills*; }
+latency() { binary=$(find_binary launch_latency) && case_ "launch latency, time slices" "$binary"; }
+mps_part() {
+  if ! mps start; then echo "-- no MPS here"; return; fi
+  eval "$(mps env)"
+  binary=$(find_binary launch_latency) && case_ "launch latency, MPS" "$binary" --check
+  TESSERA_TEST_NO_FAULTS=1 gtest gpu_runtime_test --gtest_filter=*Kills*:*ManyLaunches*:*ReportsTheGpu*
+  mps stop
+}
+conformance() {
+  local binary
+  for binary in value block program; do [ -n "$(find_binary ${binary}_conformance_test)" ] && gtest ${binary}_conformance_test --gtest_filter='*sm_*:*cuda*'; done
+}
+replay() {
+  local cli; cli=$(find_binary tessera) || return
+  [ -d cases ] || { [ -f cases.tar.xz ] && mkdir cases && tar -xJf cases.tar.xz -C cases --strip-components=1; }
+  [ -d cases ] && case_ "replay of recorded launches" "$cli" replay --private --device cuda:0 cases/*
+}
+
+parts=("$@"); [ $# -gt 0 ] || parts=(executor runtime kills torch conformance replay latency mps)
+for part in "${parts[@]}"; do
+  case $part in
+    mps) mps_part ;;
+    torch) torch ;;
+    *) "$part" ;;
+  esac
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
