@@ -143,6 +143,7 @@ absl::Status CompileForGpu(mlir::ModuleOp module, const storage::CompileJob& job
   metadata->set_spills(code.spill_bytes);
   metadata->set_local_bytes(code.local_bytes);
   metadata->set_assembler(code.assembler);
+  for (const std::string& warning : code.warnings) metadata->add_notes(absl::StrCat(code.assembler, ": ", warning));
   for (const ReportMessage& message : code.messages) {
     auto* stored = metadata->add_report_messages();
     stored->set_text(message.text);

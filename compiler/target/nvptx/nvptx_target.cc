@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "compiler/target/nvptx/assembler.h"
 #include "compiler/target/nvptx/libdevice.h"
@@ -60,6 +63,8 @@ absl::StatusOr<GpuCode> CompileSimt(mlir::ModuleOp module, const NvptxOptions& o
   code.spill_bytes = cubin.spill_bytes;
   code.local_bytes = cubin.local_bytes;
   code.assembler = std::move(cubin.assembler);
+  for (absl::string_view line : absl::StrSplit(cubin.log, '\n'))
+    if (absl::StrContains(line, "warning") || absl::StrContains(line, "Performance Loss")) code.warnings.emplace_back(line);
   finish("cubin");
   return code;
 }

@@ -30,6 +30,7 @@ struct GpuCode {
   int shared_bytes = 0, registers = 0, spill_bytes = 0, local_bytes = 0;
   std::vector<ReportMessage> messages;
   std::string assembler;
+  std::vector<std::string> warnings;  // of the assembler: serialised wgmma, say
   std::map<std::string, std::string> stages;
   std::vector<std::pair<std::string, double>> stage_seconds;  // nvvm, llvm, ptx, cubin
 };
