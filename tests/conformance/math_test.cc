@@ -62,6 +62,50 @@ TEST_P(Math, LibdeviceFunctions) {
                   e("fmod(x, y)", [&](size_t i) { return std::fmod(X(i), Y(i)); }), e("fmax(x, y)", [&](size_t i) { return std::fmax(X(i), Y(i)); })});
 }
 
+// The y in (0, 6) with f(y) = x, f growing.
+double Inverse(double (*f)(double), double x) {
+  double low = 0, high = 6;
+  for (int i = 0; i < 200; ++i) (f((low + high) / 2) < x ? low : high) = (low + high) / 2;
+  return low;
+}
+
+TEST_P(Math, SpecialLibdeviceFunctions) {
+  const DType t = GetParam();
+  const double close = t == DType::kFp64 ? 2e-12 : 5e-6;
+  Tensor x = Spread(t, 6, -6, 40), u = Spread(t, 7, -0.999, 0.999), p = Spread(t, 8, 0.001, 1.9);
+  auto X = [&](size_t i) { return x.Float(i); };
+  auto U = [&](size_t i) { return u.Float(i); };
+  auto P = [&](size_t i) { return p.Float(i); };
+  auto f = [&](const std::string& text, std::function<double(size_t)> want) { return FloatExpression("libdevice." + text, t, std::move(want), close); };
+  constexpr double kPi = 3.14159265358979323846;
+  auto erfc_inverse = [](double q) {
+    double y = Inverse([](double v) { return -std::erfc(v); }, -(q > 1 ? 2 - q : q));
+    return q > 1 ? -y : y;
+  };
+  RunExpressions({{"x", x}, {"u", u}, {"p", p}},
+                 {f("erfinv(u)", [&](size_t i) { return std::copysign(Inverse([](double v) { return std::erf(v); }, std::fabs(U(i))), U(i)); }),
+                  f("erfcinv(p) + 4", [&](size_t i) { return erfc_inverse(P(i)) + 4; }),
+                  f("normcdfinv(p / 2) + 4", [&](size_t i) { return -std::sqrt(2.0) * erfc_inverse(P(i)) + 4; }),
+                  f("erfcx(u * 4)", [&](size_t i) { return std::exp(16 * U(i) * U(i)) * std::erfc(4 * U(i)); }),
+                  f("erfcx(x + 10)", [&](size_t i) {
+                    double fraction = X(i) + 10;
+                    for (int k = 100; k >= 1; --k) fraction = X(i) + 10 + k / 2.0 / fraction;
+                    return 1 / std::sqrt(kPi) / fraction;
+                  }),
+                  f("cyl_bessel_i0(x)", [&](size_t i) { return std::cyl_bessel_i(0, std::fabs(X(i))); }),
+                  f("cyl_bessel_i1(x)", [&](size_t i) { return std::copysign(std::cyl_bessel_i(1, std::fabs(X(i))), X(i)); }),
+                  f("sinpi(x) + 2", [&](size_t i) { return std::sin(kPi * std::fmod(X(i), 2)) + 2; }),
+                  f("cospi(x) + 2", [&](size_t i) { return std::cos(kPi * std::fmod(X(i), 2)) + 2; })});
+  const double inf = std::numeric_limits<double>::infinity();
+  Tensor edge = Floats(t, {0.0, -0.0, 1, -1, 2, inf, std::nan("")});
+  Program program;
+  program.source = "@triton.jit\ndef kernel(x, o):\n    i = tl.arange(0, 8)\n    v = tl.load(x + i, mask=i < 7)\n    tl.store(o + i, libdevice.erfinv(v), mask=i < 4)\n"
+                   "    tl.store(o + 4 + i, libdevice.erfcinv(v), mask=i < 5)\n    tl.store(o + 9 + i, libdevice.cyl_bessel_i0(v), mask=(i == 0) | (i == 6))\n";
+  Launch(program, {Arg("x", edge), Arg("o", Floats(t, std::vector<double>(16, 5)))}, [&](const Results& r) {
+    ExpectFloats(r.at("o"), {0.0, -0.0, inf, -inf, inf, inf, 0.0, std::nan(""), -inf, 1, 5, 5, 5, 5, 5, std::nan("")}, close);
+  });
+}
+
 TEST_P(Math, SpecialArguments) {
   const DType t = GetParam();
   Tensor x = Special(t, kLanes, 1);

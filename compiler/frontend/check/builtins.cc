@@ -46,6 +46,7 @@ const BuiltinTable& Table() {
     AddMathBuiltins(t);
     AddLibdeviceBuiltins(t);
     AddRoundingBuiltins(t);
+    AddSpecialBuiltins(t);
     AddReductionBuiltins(t);
     AddShapeBuiltins(t);
     AddRandomBuiltins(t);

@@ -48,6 +48,7 @@ void AddShapeBuiltins(BuiltinTable* table);
 void AddRandomBuiltins(BuiltinTable* table);
 void AddProgramBuiltins(BuiltinTable* table);
 void AddRoundingBuiltins(BuiltinTable* table);
+void AddSpecialBuiltins(BuiltinTable* table);
 void AddDescriptorBuiltins(BuiltinTable* table);
 
 // By canonical name; aliases such as tl.math.exp lead to the same entry. Null: unknown.
