@@ -372,6 +372,7 @@ Layout LayoutPlan::Demand(Operation* op, unsigned i, const Layout* result) const
 Layout LayoutPlan::Feasible(Value value, const Layout& wanted) const {
   Operation* op = value.getDefiningOp();
   if (isa_and_nonnull<tile::JoinOp>(op) && !wanted.Split()) return HomeOrDefault(op->getOperand(0)).Joined();
+  if (isa_and_nonnull<tile::CatOp>(op) && !Half(wanted)) return HomeOrDefault(op->getOperand(0)).Concatenated();
   return wanted;
 }
 
@@ -395,13 +396,14 @@ void LayoutPlan::CollectWants(func::FuncOp) {
       if (TensorType(operand)) want(operand, Demand(op, i, floats ? &*result : nullptr));
   }
   // Along carried values, as far as they float.
-  for (const Carried& carried : carried_)
-    for (Value target : carried.targets)
-      if (auto wanted = wants_.find(target); wanted != wants_.end())
-        for (OpOperand* source : carried.sources) {
-          Layout layout = wanted->second;
-          want(source->get(), layout);
-        }
+  for (const Carried& carried : carried_) {
+    for (Value target : carried.targets) {
+      auto wanted = wants_.find(target);
+      if (wanted == wants_.end()) continue;
+      Layout layout = wanted->second;  // inserting moves it
+      for (OpOperand* source : carried.sources) want(source->get(), layout);
+    }
+  }
 }
 
 }  // namespace tessera::compiler
