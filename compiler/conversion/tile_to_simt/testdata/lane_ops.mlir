@@ -2,7 +2,7 @@
 // RUN: tessera-opt %s -split-input-file -gpu-tile-passes -gpu-simt-passes | FileCheck %s
 
 // CHECK-LABEL: func.func @add(
-// CHECK-SAME: %[[X:.*]]: i64 {tile.divisibility = 16 : i64}, %{{.*}}: i64 {{.*}}, %[[O:[^:]*]]: i64 {{.*}}, %[[N:[^:]*]]: i32
+// CHECK-SAME: %[[X:.*]]: i64 {simt.pointer, tile.divisibility = 16 : i64}, %{{.*}}: i64 {{.*}}, %[[O:[^:]*]]: i64 {{.*}}, %[[N:[^:]*]]: i32
 // CHECK-SAME: simt.kernel, simt.shared_bytes = 0 : i32, simt.threads = 128 : i32
 // CHECK: %[[T:.*]] = simt.thread_id : i32
 // CHECK: %[[FIRST:.*]] = arith.shli %[[T]], %c2_i32
