@@ -45,7 +45,8 @@ Value Neighbour(Emitter& e, const Value& x, int step) {
 // `nearest` is rounded to nearest; the sign of `rest` is that of the exact result less `nearest`.
 Value Directed(Emitter& e, Round round, const Value& nearest, const Value& rest) {
   if (e.failed() || round == Round::kNearest) return nearest;
-  Value above = e.Compare(CompareOp::kGt, rest, Number(0)), below = e.Compare(CompareOp::kLt, rest, Number(0));
+  Value zero = e.Cast(Number(0), rest.type.element);
+  Value above = e.Compare(CompareOp::kGt, rest, zero), below = e.Compare(CompareOp::kLt, rest, zero);
   if (round == Round::kZero) {  // down for positive results, up for negative ones
     Value positive = e.Compare(CompareOp::kGt, nearest, Number(0)), negative = e.Compare(CompareOp::kLt, nearest, Number(0));
     below = e.LogicalAndOr(true, below, positive);
@@ -97,6 +98,8 @@ Emit Rounded(Arithmetic op, Round round) {
         return Directed(e, round, sum, RestOfSum(e, x[0], x[1], sum));
       }
       case Arithmetic::kMul: {
+        if (round == Round::kNearest)  // written as a fused operation, so that nothing else fuses with it
+          return MakeFma(e, x[0], x[1], tensor(e.IrConstant(Constant::Float(-0.0), type)));
         Value product = e.Mul(x[0], x[1]);
         return Directed(e, round, product, MakeFma(e, x[0], x[1], minus(product)));
       }
@@ -115,7 +118,14 @@ Emit Rounded(Arithmetic op, Round round) {
       case Arithmetic::kFma: {
         Value nearest = MakeFma(e, x[0], x[1], x[2]);
         if (round == Round::kNearest) return nearest;
-        Value product = e.Mul(x[0], x[1]);
+        if (type.element.is(DType::kFp32)) {  // fp64 holds the product
+          Value a = e.Cast(x[0], kFloat64), b = e.Cast(x[1], kFloat64), c = e.Cast(x[2], kFloat64);
+          Value product = e.Mul(a, b), sum = e.Add(product, c);
+          Value rest = e.Add(e.Sub(sum, e.Cast(nearest, kFloat64)), RestOfSum(e, product, c, sum));
+          return Directed(e, round, nearest, rest);
+        }
+        // Written as a fused operation, so that nothing else fuses with it.
+        Value product = MakeFma(e, x[0], x[1], tensor(e.IrConstant(Constant::Float(-0.0), type)));
         Value low = MakeFma(e, x[0], x[1], minus(product));
         Value sum = e.Add(product, x[2]);
         Value rest = e.Add(e.Sub(sum, nearest), RestOfSum(e, product, x[2], sum));
