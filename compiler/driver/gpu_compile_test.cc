@@ -62,7 +62,7 @@ TEST(GpuCompile, EditedPtxIsAssembledInPlaceOfOurs) {
   absl::StatusOr<storage::Artifact> plain = Compile(job);
   ASSERT_TRUE(plain.ok()) << plain.status();
   std::string ptx = plain->stages().at("ptx");
-  for (size_t at = 0; (at = ptx.find("add.f32", at)) != std::string::npos;) ptx.replace(at, 7, "mul.f32");
+  for (size_t at = 0; (at = ptx.find("add.rn.f32", at)) != std::string::npos;) ptx.replace(at, 10, "mul.rn.f32");
   (*job.mutable_override_stages())["ptx"] = ptx;
   absl::StatusOr<storage::Artifact> edited = Compile(job);
   ASSERT_TRUE(edited.ok()) << edited.status();

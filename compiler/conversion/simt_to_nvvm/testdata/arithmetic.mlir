@@ -35,10 +35,10 @@ func.func @arithmetic(%a: i64, %i: i32, %j: i32, %l: i64, %f: f32, %g: f32, %d: 
   // CHECK: max.f32
   %9 = arith.maxnumf %f, %g : f32
   simt.store %a, %9 {cache = #tile<cache cs>} : f32
-  // CHECK: add.f16
+  // CHECK: add.rn.f16
   %10 = arith.addf %h, %h : f16
   simt.store %a, %10 {cache = #tile<cache cs>} : f16
-  // CHECK: mul.f32
+  // CHECK: mul.rn.f32
   // CHECK: cvt.rn.bf16.f32
   %11 = arith.mulf %b, %b : bf16
   simt.store %a, %11 {cache = #tile<cache cs>} : bf16
