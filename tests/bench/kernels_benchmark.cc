@@ -5,15 +5,11 @@
 //
 // usage: kernels_benchmark [--threads=N] [--rounds=N]
 // Rounds alternate between the two sides; the table shows medians. Results are checked before anything is timed.
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <map>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,10 +17,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "compiler/driver/driver.h"
-#include "compiler/driver/signature/signature.h"
 #include "compiler/library/catalog.h"
-#include "runtime/cpu/cpu_kernel_loader.h"
+#include "tests/bench/bench_kernel.h"
 
 extern "C" {
 void SoftmaxReference(const float* x, float* out, int64_t rows, int64_t cols);
@@ -35,19 +29,6 @@ void openblas_set_num_threads(int threads);
 
 namespace tessera {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double Seconds(const std::function<void()>& work) {
-  auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 constexpr char kAdd[] = R"py(
 import triton
@@ -61,79 +42,11 @@ def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + i, tl.load(x_ptr + i, mask=inside) + tl.load(y_ptr + i, mask=inside), mask=inside)
 )py";
 
-struct Kernel {
-  std::unique_ptr<runtime::LoadedKernel> loaded;
-  runtime::Launch launch;
-  void Run() {
-    absl::Status status = loaded->Run(launch);
-    if (!status.ok()) {
-      std::fprintf(stderr, "launch failed: %s\n", status.ToString().c_str());
-      std::exit(1);
-    }
-  }
-};
-
-// Compiles `kernel` of `source` with the signature's parameters; names in `constants` are constexprs.
-absl::StatusOr<Kernel> Compile(runtime::KernelLoader& loader, const std::string& source, const std::string& kernel, const std::string& signature,
-                               const std::map<std::string, storage::ConstantValue>& constants) {
-  compiler::Compiler compiler;
-  std::vector<storage::Diagnostic> diagnostics;
-  storage::CompileJob job;
-  job.add_files()->set_text(source);
-  job.set_kernel(kernel);
-  job.set_target("cpu");
-  job.set_cpu_features(compiler::HostCpuFeatures());
-  ASSIGN_OR_RETURN(storage::ModuleDescription module, compiler.Describe({job.files(0)}, &diagnostics));
-  ASSIGN_OR_RETURN(std::vector<storage::ParameterSpec> specs, compiler::ParseSignature(signature));
-  for (const auto& description : module.kernels()) {
-    if (description.name() != kernel) continue;
-    for (const auto& parameter : description.parameters()) {
-      storage::ParameterSpec* spec = job.add_parameters();
-      for (const auto& given : specs)
-        if (given.name() == parameter.name()) *spec = given;
-      auto constant = constants.find(parameter.name());
-      if (constant != constants.end()) *spec->mutable_constant() = constant->second;
-      spec->set_name(parameter.name());
-    }
-  }
-  ASSIGN_OR_RETURN(storage::Artifact artifact, compiler.Compile(job, &diagnostics));
-  Kernel result;
-  ASSIGN_OR_RETURN(result.loaded, loader.Load(artifact));
-  return result;
-}
-
-storage::ConstantValue Int(int64_t value) {
-  storage::ConstantValue constant;
-  constant.set_integer(value);
-  return constant;
-}
-storage::ConstantValue Text(const std::string& value) {
-  storage::ConstantValue constant;
-  constant.set_text(value);
-  return constant;
-}
-uint64_t Address(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
 std::string LibrarySource(const std::string& op) {
   for (const library::OpDescription& description : library::ListOps())
     if (description.name == op) return description.source.text();
   return "";
 }
-
-// Page-aligned, touched memory.
-struct Buffer {
-  explicit Buffer(size_t count) : data(static_cast<float*>(std::aligned_alloc(4096, (count * 4 + 4095) / 4096 * 4096))), count(count) {
-    static std::mt19937 random(7);
-    std::normal_distribution<float> normal;
-    std::vector<float> some(4099);
-    for (float& value : some) value = normal(random);
-    for (size_t i = 0; i < count; ++i) data[i] = some[i % some.size()];
-  }
-  ~Buffer() { std::free(data); }
-  Buffer(const Buffer&) = delete;
-  float* data;
-  size_t count;
-};
 
 struct Comparison {
   std::string name, unit;
