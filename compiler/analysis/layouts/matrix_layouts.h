@@ -28,6 +28,8 @@ struct MatrixPlan {
   int64_t steps_k() const { return k / instruction_k; }
   // Rows from one tile of a warp (or warp group) to the next.
   int64_t tile_rows() const { return unit == MatrixUnit::kWgmma ? 16 * warps_m : instruction_m * warps_m; }
+  // Rows of a warp in one instruction, in units of 8.
+  int64_t row_parts() const { return instruction_m > 8 ? 2 : 1; }
   int64_t groups_m() const { return unit == MatrixUnit::kWgmma ? warps_m / 4 : warps_m; }
 };
 

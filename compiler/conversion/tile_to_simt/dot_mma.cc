@@ -50,7 +50,7 @@ int32_t Emitter::FragmentRegister(const LinearLayout& layout, int64_t batch, int
 
 Registers Emitter::EmitMma(const MatrixPlan& plan, const LinearLayout& c_layout, Registers c, simt::MatrixType a_type, simt::MatrixType b_type,
                            const FragmentWords& a, const FragmentWords& b) {
-  const int64_t row_parts = plan.instruction_m / 8;
+  const int64_t row_parts = plan.row_parts();
   for (int64_t batch = 0; batch < plan.batch; ++batch) {
     for (int64_t step = 0; step < plan.steps_k(); ++step) {
       const std::vector<llvm::SmallVector<Value, 4>> b_words = b(batch, step);
@@ -83,7 +83,7 @@ Emitter::FragmentWords Emitter::WordsOfRegisters(const MatrixPlan& plan, bool is
     std::vector<llvm::SmallVector<Value, 4>> words(is_a ? plan.tiles_m() : plan.tiles_n());
     for (size_t tile = 0; tile < words.size(); ++tile) {
       for (int64_t part = 0; part < k_parts; ++part) {
-        for (int64_t half = 0; half < (is_a ? plan.instruction_m / 8 : 1); ++half) {
+        for (int64_t half = 0; half < (is_a ? plan.row_parts() : 1); ++half) {
           // Rows that the block lacks repeat others: one word serves both.
           llvm::SmallVector<Value, 4> elements;
           for (int64_t e = 0; e < per; ++e) {

@@ -30,6 +30,8 @@ simt::Swizzle SwizzleOf(int64_t row_bytes) {
   return row_bytes == 128 ? simt::Swizzle::BYTES_128 : row_bytes == 64 ? simt::Swizzle::BYTES_64 : row_bytes == 32 ? simt::Swizzle::BYTES_32 : simt::Swizzle::NONE;
 }
 
+bool IsSynchronized(Value shared) { return shared.getDefiningOp<tile::SharedAllocOp>().getSynchronized(); }
+
 }  // namespace
 
 // Offsets of a stage's elements by the flat index of the block that it holds, or of that block's transpose.
@@ -94,8 +96,8 @@ LogicalResult Emitter::EmitSharedFree(tile::SharedFreeOp op) {
   return success();
 }
 
-void Emitter::MarkOrdered(Operation* op, Value buffer) {
-  if (buffer.getDefiningOp<tile::SharedAllocOp>().getSynchronized()) op->setAttr("simt.ordered", b_.getUnitAttr());
+void Emitter::MarkOrdered(Operation* op, Value shared) {
+  if (IsSynchronized(shared)) op->setAttr("simt.ordered", b_.getUnitAttr());
 }
 
 void Emitter::StoreStage(Value shared, Value stage_offset, const LinearLayout& layout, const Registers& values) {
@@ -212,7 +214,7 @@ Emitter::FragmentWords Emitter::WordsOfStage(const MatrixPlan& plan, bool is_a, 
       std::vector<llvm::SmallVector<Value, 4>> words(tiles);
       for (int64_t tile = 0; tile < tiles; ++tile)
         for (int64_t part = 0; part < k_parts; ++part)
-          for (int64_t half = 0; half < (is_a ? plan.instruction_m / 8 : 1); ++half) {
+          for (int64_t half = 0; half < (is_a ? plan.row_parts() : 1); ++half) {
             llvm::SmallVector<Value, 4> elements;
             for (int64_t e = 0; e < per; ++e) {
               const int64_t k = first + 4 * per * part + e, other = is_a ? tile * plan.tile_rows() + 8 * half : tile * 8 * plan.warps_n;
@@ -332,7 +334,7 @@ Registers Emitter::EmitWgmma(tile::SharedDotOp op, const MatrixPlan& plan, Regis
           auto wgmma = b_.create<simt::WgmmaOp>(loc_, types, a.buffer, a_offset, from_registers ? ValueRange(a_words[step][tile_m]) : ValueRange(), b.buffer, b_offset,
                                                 values, uint32_t(plan.instruction_n), uint32_t(plan.instruction_k), a_type, b_type, !from_registers && !a.k_major,
                                                 !b.k_major, a.swizzle, uint32_t(a.leading), uint32_t(a.stride), b.swizzle, uint32_t(b.leading), uint32_t(b.stride));
-          MarkOrdered(wgmma, op.getBBuffer());
+          if (from_registers || IsSynchronized(op.getABuffer())) MarkOrdered(wgmma, op.getBBuffer());
           values.assign(wgmma.getResult().begin(), wgmma.getResult().end());
         }
         for (auto [r, value] : llvm::zip(registers, values)) sums[r] = value;
