@@ -15,7 +15,8 @@ struct KernelContext {
   const char* failure_message;
   uint64_t failed;
   // tl.device_print: one call for each value of an operand, in lane order. `prefix` ends with 0. `kind` is the
-  // short dtype name; `bits` hold the value, zero-extended. pid is the program's index (3 entries).
+  // short dtype name, or "x8" to "x64" for hexadecimal digits, for blocks of several dimensions with their extents
+  // behind it ("i32[4,8]"); `bits` hold the value, zero-extended. pid is the program's index (3 entries).
   void (*print)(KernelContext* context, const uint32_t* pid, const char* prefix, const char* kind, uint64_t bits,
                 uint64_t lane, uint64_t lanes);
   void* host;  // of the caller

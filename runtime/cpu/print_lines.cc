@@ -4,9 +4,12 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/dtype.h"
 
@@ -78,14 +81,32 @@ std::string FormatValue(absl::string_view kind, uint64_t bits) {
   return absl::StrFormat("0x%016x", bits);
 }
 
+// Row-major lane of a block with these extents ("4,8"): "2, 5".
+std::string LaneText(uint64_t lane, absl::string_view extents) {
+  std::string text;
+  std::vector<absl::string_view> words = absl::StrSplit(extents, ',');
+  for (size_t d = words.size(); d-- > 0;) {
+    uint64_t extent = 1;
+    if (!absl::SimpleAtoi(words[d], &extent) || extent == 0) extent = 1;
+    text = absl::StrCat(d == 0 ? lane : lane % extent, text.empty() ? "" : ", ", text);
+    lane /= extent;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string PrintLine(const uint32_t* pid, absl::string_view prefix, absl::string_view kind, uint64_t bits,
                       uint64_t lane, uint64_t lanes) {
+  std::string index = lanes == 1 ? "" : absl::StrCat(lane);
+  if (const size_t bracket = kind.find('['); bracket != absl::string_view::npos) {
+    index = LaneText(lane, absl::StripSuffix(kind.substr(bracket + 1), "]"));
+    kind = kind.substr(0, bracket);
+  }
   prefix = absl::StripPrefix(prefix, " ");
   prefix = absl::StripSuffix(prefix, " ");
   prefix = absl::StripSuffix(prefix, ":");
-  return absl::StrCat("pid (", pid[0], ", ", pid[1], ", ", pid[2], ") idx (", lanes == 1 ? "" : absl::StrCat(lane), ") ",
+  return absl::StrCat("pid (", pid[0], ", ", pid[1], ", ", pid[2], ") idx (", index, ") ",
                       prefix, ": ", FormatValue(kind, bits));
 }
 

@@ -11,6 +11,7 @@ namespace tessera::runtime {
 
 // "pid (x, y, z) idx (lane) prefix: value"; a scalar (lanes == 1) has "idx ()". `kind` is a short dtype name ("i32",
 // "fp16", "*fp32"), or "x8" .. "x64" for an integer in hexadecimal digits; an unknown kind prints its bits in hex.
+// Extents behind the kind ("i32[4,8]") make the lane an index for each dimension: "idx (2, 5)".
 std::string PrintLine(const uint32_t* pid, absl::string_view prefix, absl::string_view kind, uint64_t bits,
                       uint64_t lane, uint64_t lanes);
 

@@ -17,6 +17,11 @@ TEST(PrintLineTest, NamesProgramLaneAndPrefix) {
   EXPECT_EQ(PrintLine(kPid, "acc", "i32", 7, 3, 8), "pid (4, 5, 6) idx (3) acc: 7");
 }
 
+TEST(PrintLineTest, NamesAnIndexForEachDimension) {
+  EXPECT_EQ(PrintLine(kPid, "acc", "i32[4,8]", 7, 21, 32), "pid (4, 5, 6) idx (2, 5) acc: 7");
+  EXPECT_EQ(PrintLine(kPid, "acc", "x32[2,2,2]", 7, 6, 8), "pid (4, 5, 6) idx (1, 1, 0) acc: 0x00000007");
+}
+
 TEST(PrintLineTest, TakesPrefixesWithTheirColon) {
   EXPECT_EQ(PrintLine(kPid, " acc: ", "i32", 7, 0, 1), "pid (4, 5, 6) idx () acc: 7");
 }

@@ -92,6 +92,7 @@ absl::StatusOr<Compiled> CompileFor(Target* target, const Program& program, cons
   job.set_cpu_features(target->cpu_features());
   job.mutable_options()->set_num_warps(program.num_warps);
   job.mutable_options()->set_num_stages(program.num_stages);
+  for (const auto& [name, value] : program.options) (*job.mutable_options()->mutable_extra())[name] = value;
   std::vector<storage::Diagnostic> diagnostics;
   ASSIGN_OR_RETURN(storage::Artifact artifact, compiler::Compiler().Compile(job, &diagnostics));
   Compiled compiled;
@@ -103,7 +104,8 @@ absl::StatusOr<Compiled> CompileFor(Target* target, const Program& program, cons
 absl::StatusOr<Compiled*> CachedCompile(Target* target, const Program& program, const std::string& signature) {
   static auto* cache = new std::map<std::string, Compiled>;
   const std::string key = target->name() + "\n" + signature + "\n" + program.constants + "\n" + std::to_string(program.num_warps) + " " +
-                          std::to_string(program.num_stages) + "\n" + program.source;
+                          std::to_string(program.num_stages) + (program.options.empty() ? "" : " " + program.options.begin()->first + program.options.begin()->second) + "\n" +
+                          program.source;
   auto it = cache->find(key);
   if (it == cache->end()) {
     ASSIGN_OR_RETURN(Compiled compiled, CompileFor(target, program, signature));
@@ -112,7 +114,9 @@ absl::StatusOr<Compiled*> CachedCompile(Target* target, const Program& program, 
   return &it->second;
 }
 
-void RunOn(Target* target, const Program& program, const std::vector<Arg>& args, const std::function<void(const Results&)>& check) {
+// `printed` may be null; `failed` gets the status of the run, which must be OK where it is null.
+void RunOn(Target* target, const Program& program, const std::vector<Arg>& args, const std::function<void(const Results&)>& check,
+           std::string* printed = nullptr, absl::Status* failed = nullptr) {
   absl::StatusOr<Compiled*> compiled = CachedCompile(target, program, SignatureOf(args));
   ASSERT_TRUE(compiled.ok()) << compiled.status().message() << "\n" << program.source;
   std::map<std::string, std::unique_ptr<GuardedMemory>> memory;
@@ -131,6 +135,11 @@ void RunOn(Target* target, const Program& program, const std::vector<Arg>& args,
     regions.push_back({block->address(), arg->tensor.bytes.size(), arg->name});
   }
   absl::Status status = (*compiled)->program->Run(params, regions, program.grid.data());
+  if (printed != nullptr) *printed = (*compiled)->program->printed;
+  if (failed != nullptr) {
+    *failed = status;
+    return;
+  }
   ASSERT_TRUE(status.ok()) << status.message() << "\n" << program.source;
   Results results;
   for (const Arg& arg : args) {
@@ -184,8 +193,32 @@ void Launch(const Program& program, const std::vector<Arg>& args, const std::fun
   }
 }
 
+void ExpectRunError(const Program& program, const std::vector<Arg>& args, absl::StatusCode code, const std::string& words) {
+  for (Target* target : Targets()) {
+    if (!target->WhySkipped(TestName()).empty()) continue;
+    SCOPED_TRACE("target " + target->name());
+    absl::Status status;
+    RunOn(target, program, args, nullptr, nullptr, &status);
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_NE(std::string(status.message()).find(words), std::string::npos) << status;
+  }
+}
+
+void ExpectPrinted(const Program& program, const std::vector<Arg>& args, const std::vector<std::string>& lines) {
+  std::string want;
+  for (const std::string& line : lines) want += line + "\n";
+  for (Target* target : Targets()) {
+    if (!target->WhySkipped(TestName()).empty()) continue;
+    SCOPED_TRACE("target " + target->name());
+    std::string printed;
+    RunOn(target, program, args, [](const Results&) {}, &printed);
+    EXPECT_EQ(printed, want);
+  }
+}
+
 void ExpectCompileError(const Program& program, const std::vector<Arg>& args, const std::string& words) {
   for (Target* target : Targets()) {
+    if (!target->WhySkipped(TestName()).empty()) continue;
     SCOPED_TRACE("target " + target->name());
     absl::StatusOr<Compiled> compiled = CompileFor(target, program, SignatureOf(args));
     ASSERT_FALSE(compiled.ok()) << "it compiles:\n" << program.source;

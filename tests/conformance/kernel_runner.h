@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "tests/conformance/tensor.h"
 
 namespace tessera::conformance {
@@ -35,6 +36,7 @@ struct Program {
   std::string constants;
   std::array<uint32_t, 3> grid = {1, 1, 1};
   int num_warps = 4, num_stages = 3;
+  std::map<std::string, std::string> options;  // of the launch, by name: {"debug", "true"}
 };
 
 using Results = std::map<std::string, Tensor>;
@@ -45,6 +47,12 @@ void Launch(const Program& program, const std::vector<Arg>& args, const std::fun
 
 // The compiler refuses the program on every target, with a message that contains `words`.
 void ExpectCompileError(const Program& program, const std::vector<Arg>& args, const std::string& words);
+
+// The program compiles everywhere, and running it fails on every target, with a message that contains `words`.
+void ExpectRunError(const Program& program, const std::vector<Arg>& args, absl::StatusCode code, const std::string& words);
+
+// The lines of device_print, the same on every target that prints.
+void ExpectPrinted(const Program& program, const std::vector<Arg>& args, const std::vector<std::string>& lines);
 
 // `text` with each "$name" replaced.
 std::string Substitute(std::string text, const std::map<std::string, std::string>& values);

@@ -24,6 +24,8 @@ class LoadedProgram {
   virtual ~LoadedProgram() = default;
   // `params` as in base/kernel_abi.h.
   virtual absl::Status Run(const std::vector<uint64_t>& params, const std::vector<Region>& regions, const uint32_t grid[3]) = 0;
+
+  std::string printed;  // by the last run
 };
 
 class Target {

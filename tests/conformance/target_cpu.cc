@@ -14,6 +14,8 @@ class CpuProgram : public LoadedProgram {
     for (int i = 0; i < 3; ++i) launch.grid[i] = grid[i];
     launch.params = params;
     for (const Region& region : regions) launch.extents.push_back({region.address, region.bytes, false, region.name});
+    printed.clear();
+    launch.print = [this](const std::string& text) { printed += text + "\n"; };
     return kernel_->Run(launch);
   }
 

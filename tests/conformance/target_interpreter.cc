@@ -11,6 +11,8 @@ class InterpretedProgram : public LoadedProgram {
   absl::Status Run(const std::vector<uint64_t>& params, const std::vector<Region>& regions, const uint32_t grid[3]) override {
     compiler::InterpretOptions options;
     for (const Region& region : regions) options.extents.push_back({region.address, region.bytes, false, region.name});
+    printed.clear();
+    options.print = [this](const std::string& text) { printed += text + "\n"; };
     return kernel_->Run(params.data(), grid, options);
   }
 

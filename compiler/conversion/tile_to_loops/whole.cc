@@ -372,8 +372,12 @@ LogicalResult KernelEmitter::EmitPrint(tile::PrintOp op) {
   if (op.getOperands().empty()) call(GlobalText(""), ConstI64(0), ConstI64(0), ConstI64(0));
   for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
     bool is_unsigned = i < op.getIsUnsigned().size() && op.getIsUnsigned()[i];
-    Value kind = GlobalText(ShortName(getElementTypeOrSelf(operand.getType()), is_unsigned));
+    Type element = getElementTypeOrSelf(operand.getType());
+    std::string kind_text(ShortName(element, is_unsigned));
+    if (op.getHex() && element.isInteger()) kind_text = "x" + std::to_string(std::max(8u, element.getIntOrFloatBitWidth()));
     llvm::SmallVector<int64_t, 3> shape = ShapeOf(operand);
+    for (size_t d = 0; shape.size() > 1 && d < shape.size(); ++d) kind_text += (d == 0 ? "[" : ",") + std::to_string(shape[d]);
+    Value kind = GlobalText(kind_text + (shape.size() > 1 ? "]" : ""));
     Indices index;
     for (int64_t extent : shape) index.push_back(OpenLoop(0, extent, 1));
     Evaluated e = Evaluate(operand, index, Lanes());

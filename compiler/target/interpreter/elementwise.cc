@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -287,6 +288,7 @@ bool Print::Run(Frame& frame) const {
   if (!frame.options.print) return true;
   std::string program = absl::StrFormat("pid (%d, %d, %d)", frame.pid[0], frame.pid[1], frame.pid[2]);
   if (operands.empty()) frame.options.print(absl::StrCat(program, " ", prefix));
+  const char* colon = absl::EndsWith(prefix, ": ") ? "" : absl::EndsWith(prefix, ":") ? " " : ": ";
   for (size_t k = 0; k < operands.size(); ++k) {
     const Operand& operand = operands[k];
     for (int64_t i = 0; i < operand.use.lanes; ++i) {
@@ -298,7 +300,7 @@ bool Print::Run(Frame& frame) const {
         lane = "()";
       }
       frame.options.print(absl::StrCat(
-          program, " idx ", lane, " ", prefix, operands.size() > 1 ? absl::StrCat("(operand ", k, ") ") : "",
+          program, " idx ", lane, " ", prefix, colon, operands.size() > 1 ? absl::StrCat("(operand ", k, ") ") : "",
           FormatValue(frame.at[operand.use.slot] + i * Bytes(operand.use.kind), operand.use.kind, hex,
                       operand.is_unsigned, operand.is_pointer)));
     }
