@@ -19,7 +19,9 @@ using Action = std::function<absl::Status()>;
 void AddCompileCommand(CLI::App& app, CommandContext& context, Action* action);
 void AddKernelCommands(CLI::App& app, CommandContext& context, Action* action);    // launch, replay, tune, tunings
 void AddCacheCommands(CLI::App& app, CommandContext& context, Action* action);
-void AddOperatorCommands(CLI::App& app, CommandContext& context, Action* action);  // status, warmup, ops
+void AddOperatorCommands(CLI::App& app, CommandContext& context, Action* action);  // status, ops
+void AddManifestCommands(CLI::App& app, CommandContext& context, Action* action);  // warmup, manifest
+void AddTopCommand(CLI::App& app, CommandContext& context, Action* action);
 
 }  // namespace tessera::cli
 

@@ -13,6 +13,8 @@ int main(int argc, char** argv) {
   tessera::cli::AddKernelCommands(app, context, &action);
   tessera::cli::AddCacheCommands(app, context, &action);
   tessera::cli::AddOperatorCommands(app, context, &action);
+  tessera::cli::AddManifestCommands(app, context, &action);
+  tessera::cli::AddTopCommand(app, context, &action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

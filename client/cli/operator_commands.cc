@@ -28,9 +28,13 @@ absl::Status RunStatus(CommandContext& context) {
   }
   std::cout << absl::StrFormat("tesserad %s, pid %d: %s%s\n", status.version(), status.pid(), status.state(), status.ready() ? ", ready" : "");
   std::cout << "state " << status.state_dir() << ", metrics " << status.metrics_address() << "\n";
-  if (status.warmup().total() > 0)
-    std::cout << absl::StrFormat("warm-up: %d of %d (%d compiled, %d cached, %d failed)\n", status.warmup().done(), status.warmup().total(),
-                                 status.warmup().compiled(), status.warmup().cached(), status.warmup().failed());
+  if (status.warmup().total() > 0 || status.warmup().failures_size() > 0) {
+    std::cout << absl::StrFormat("warm-up: %d of %d warmed (%d compiled, %d cached, %d failed), %s\n", status.warmup().done(), status.warmup().total(),
+                                 status.warmup().compiled(), status.warmup().cached(), status.warmup().failed(), status.warmup().state());
+    for (const std::string& failure : status.warmup().failures()) std::cout << "  " << failure << "\n";
+  }
+  if (status.jit_during_serving() > 0)
+    std::cout << absl::StrFormat("%d kernels were compiled while a launch waited (tessera top names them)\n", status.jit_during_serving());
   for (const auto& device : status.devices())
     std::cout << absl::StrFormat("%s: %s, %s, executor pid %d, %d restarts\n", device.name(), device.state(), device.description(), device.executor_pid(), device.restarts());
   for (const auto& worker : status.workers())
@@ -39,23 +43,6 @@ absl::Status RunStatus(CommandContext& context) {
   std::cout << absl::StrFormat("%d launches (%d failed, %d in flight), %d variants, %d compiles\n", status.launches(), status.launch_failures(),
                                status.launches_in_flight(), status.kernel_variants(), status.compiles());
   return absl::OkStatus();
-}
-
-absl::Status RunWarmup(const std::string& path, CommandContext& context) {
-  ASSIGN_OR_RETURN(Client * client, context.Connect());
-  v1::WarmupRequest request;
-  ASSIGN_OR_RETURN(*request.mutable_manifest(), ReadFile(path));
-  request.set_path(path);
-  grpc::ClientContext call;
-  auto reader = client->warmup().Warmup(&call, request);
-  v1::WarmupProgress progress;
-  while (reader->Read(&progress))
-    if (!context.json) std::cerr << absl::StrFormat("\r%d of %d (%d compiled, %d cached, %d failed)", progress.done(), progress.total(), progress.compiled(), progress.cached(), progress.failed()) << std::flush;
-  if (!context.json) std::cerr << "\n";
-  RETURN_IF_ERROR(StatusOf(reader->Finish(), call));
-  if (context.json) PrintJson(progress);
-  for (const std::string& failure : progress.failures()) std::cerr << failure << "\n";
-  return progress.failed() == 0 ? absl::OkStatus() : absl::UnknownError(absl::StrCat(progress.failed(), " items failed"));
 }
 
 absl::Status RunOps(const std::string& name, bool with_source, CommandContext& context) {
@@ -87,13 +74,6 @@ void AddOperatorCommands(CLI::App& app, CommandContext& context, Action* action)
   AddConnectionOptions(*status, context);
   AddPrivateOption(*status, context);
   status->callback([=, &context] { *action = [&context] { return RunStatus(context); }; });
-
-  CLI::App* warmup = app.add_subcommand("warmup", "compile what a manifest lists");
-  auto manifest = std::make_shared<std::string>();
-  warmup->add_option("manifest", *manifest, "YAML file")->required();
-  AddConnectionOptions(*warmup, context);
-  AddPrivateOption(*warmup, context);
-  warmup->callback([=, &context] { *action = [=, &context] { return RunWarmup(*manifest, context); }; });
 
   CLI::App* ops = app.add_subcommand("ops", "the fused operations that ship with Tessera");
   ops->require_subcommand(1);

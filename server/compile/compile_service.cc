@@ -158,11 +158,17 @@ void CompileService::Compile(const cache::CompileKey& key, const storage::Compil
                   response = std::make_shared<worker::WorkerResponse>(*std::move(response))] {
         Keep(key, job, std::move(*response), seconds);
       });
-    } else if (attempt == 0 && ReasonOf(response.status()) == "COMPILER_DIED") {
-      // Once more: the worker may have been killed from outside. A second death is the kernel's.
-      pool_->Run([this, key, job] { Compile(key, job, 1); });
     } else {
-      pool_->Run([this, key, job, status = response.status()] { Fail(key, job, status); });
+      std::string reason = ReasonOf(response.status());
+      if (reason == "COMPILER_DIED") metrics_->workers_died->Increment();
+      if (reason == "COMPILE_TIMEOUT") metrics_->workers_killed_deadline->Increment();
+      pool_->Run([this, key, job, attempt, reason, status = response.status()] {
+        // Once more: the worker may have been killed from outside. A second death is the kernel's.
+        if (attempt == 0 && reason == "COMPILER_DIED")
+          Compile(key, job, 1);
+        else
+          Fail(key, job, status);
+      });
     }
   });
 }
@@ -250,6 +256,13 @@ absl::Status CompileService::StoredFailure(const cache::CompileKey& key) {
   if (status.ok()) return status;  // a record that means nothing is no failure
   Remember(key.hash, status, absl::Seconds(record.expires_unix_seconds() - now));
   return status;
+}
+
+bool CompileService::IsStored(const storage::CompileJob& job,
+                              const cache::SourceText& source) const {
+  absl::StatusOr<cache::Lookup<storage::ArtifactRecord>> found =
+      store_->FindArtifact(KeyOf(job, source));
+  return found.ok() && found->found();
 }
 
 void CompileService::CompileUncached(const storage::CompileJob& job, Callback done) {

@@ -55,11 +55,11 @@ class CompileService {
   void CompileAnew(const storage::CompileJob& job, const cache::SourceText& source,
                    absl::Duration timeout, Callback done);
 
-  cache::CompileKey KeyOf(const storage::CompileJob& job, absl::string_view closure) const {
-    return cache::MakeCompileKey(job, closure, compiler_build_);
+  cache::CompileKey KeyOf(const storage::CompileJob& job, const cache::SourceText& source) const {
+    return cache::MakeCompileKey(job, source, compiler_build_);
   }
   // Whether a compile of it would be a look-up. Blocks on the store.
-  bool IsStored(const storage::CompileJob& job, absl::string_view closure) const;
+  bool IsStored(const storage::CompileJob& job, const cache::SourceText& source) const;
 
   // Compiles without the cache, for stage texts (`job.emit`).
   void CompileUncached(const storage::CompileJob& job, Callback done);

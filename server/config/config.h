@@ -52,6 +52,8 @@ struct Config {
   bool memory_over_tcp = false;
 
   std::string warmup_manifest;
+  std::string warmup_on_failure = "hold";
+  std::string jit_monitor = "warn";
   uint64_t tuning_scratch_bytes = uint64_t{4} << 30;
   absl::Duration drain_limit = absl::Seconds(20);
 

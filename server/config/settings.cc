@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
@@ -24,6 +25,21 @@ Setting Text(const char* name, std::string Config::*field, const char* manual) {
             return absl::OkStatus();
           },
           [field](const Config& config) { return absl::StrCat("\"", config.*field, "\""); }};
+}
+
+// One of `words`.
+Setting OneOf(const char* name, std::string Config::*field, std::vector<std::string> words,
+              const char* manual) {
+  Setting setting = Text(name, field, manual);
+  setting.read = [field, words](absl::string_view text, Config* config) {
+    for (const std::string& word : words)
+      if (text == word) {
+        config->*field = word;
+        return absl::OkStatus();
+      }
+    return Bad(text, absl::StrCat("one of ", absl::StrJoin(words, ", "), " is"));
+  };
+  return setting;
 }
 
 Setting Flag(const char* name, bool Config::*field, const char* manual) {
@@ -190,8 +206,19 @@ std::vector<Setting> MakeSettings() {
       Flag("memory_over_tcp", &Config::memory_over_tcp,
            "Let clients that come over TCP import and allocate memory."),
       Text("warmup_manifest", &Config::warmup_manifest,
-           "A manifest (YAML) of kernels to compile at start. Health says SERVING when they are "
-           "done. Empty: none."),
+           "A manifest (YAML) of kernels to compile at start. Health says SERVING when the "
+           "required ones are done. Read again on SIGHUP. Empty: none."),
+      OneOf("warmup_on_failure", &Config::warmup_on_failure, {"hold", "serve"},
+            "When the manifest does not read or a required item of it fails: hold keeps health at "
+            "NOT_SERVING until a\n"
+            "reload succeeds (a rolling upgrade stops here; launches are still taken), serve says "
+            "SERVING all the same."),
+      OneOf("jit_monitor", &Config::jit_monitor, {"off", "warn", "error"},
+            "What happens when a launch has to compile after the daemon is ready: off (it is "
+            "counted), warn (and logged,\n"
+            "with the manifest entry that would have covered it), error (it is refused with "
+            "FAILED_PRECONDITION; what the\n"
+            "cache has is still loaded)."),
       Bytes(
           "tuning_scratch_bytes", &Config::tuning_scratch_bytes,
           "Memory for copies of a launch's buffers while its configurations are measured, bytes."),

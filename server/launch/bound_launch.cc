@@ -93,7 +93,8 @@ absl::Status BindTensor(const api::TensorRef& tensor, absl::string_view name, Se
   argument->aligned = tensor.byte_offset() % 16 == 0;
   if (tensor.region() == 0) {
     argument->byte_offset = 0;
-    argument->aligned = true;
+    // Without a session this stands for memory of a launch to come.
+    argument->aligned = session != nullptr || argument->aligned;
     return absl::OkStatus();
   }
   if (session == nullptr)
@@ -158,7 +159,7 @@ absl::Status BindDescriptor(const api::Argument::Descriptor& descriptor, absl::s
   if (!descriptor.padding().empty() && descriptor.padding() != "zero" &&
       descriptor.padding() != "nan")
     return bad("unknown padding '", descriptor.padding(), "'; accepted are zero and nan");
-  if (tensor.region() == 0) return bad("the base is null");
+  if (tensor.region() == 0 && session != nullptr) return bad("the base is null");
   argument->items.assign(3, BoundArgument());
   BoundArgument &base = argument->items[0], &extents = argument->items[1],
                 &strides = argument->items[2];

@@ -47,7 +47,8 @@ struct BoundLaunch {
 
 // Binds the request's arguments. INVALID_ARGUMENT and NOT_FOUND name the argument: unknown, given
 // twice, a dtype that is none, a region that is not the session's or is too small for the declared
-// extent. `session` null: tensors are not allowed (compiling without launching).
+// extent. `session` null (compiling without launching): tensors name no region, and a byte offset
+// that is no multiple of 16 stands for an address that is none.
 absl::Status BindArguments(
     const google::protobuf::RepeatedPtrField<tessera::v1::Argument>& arguments,
     const KernelModel& kernel, Session* session, BoundLaunch* bound);

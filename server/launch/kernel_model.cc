@@ -24,6 +24,13 @@ std::vector<EntrySlot> SlotsOf(const storage::KernelMetadata& metadata) {
   return slots;
 }
 
+std::vector<std::string> SlotNames(const storage::KernelMetadata& metadata) {
+  std::vector<std::string> names;
+  for (const storage::EntryParameter& parameter : metadata.parameters())
+    names.push_back(parameter.name());
+  return names;
+}
+
 uint64_t NextModelId() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
@@ -37,6 +44,8 @@ Variant::Variant(uint64_t id, cache::CompileKey key, const storage::KernelMetada
       key(std::move(key)),
       slots(SlotsOf(metadata)),
       notes(metadata.notes().begin(), metadata.notes().end()),
+      facts(metadata.launch_facts()),
+      slot_names(SlotNames(metadata)),
       executor_(executor),
       pool_(pool) {}
 

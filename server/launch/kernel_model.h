@@ -17,12 +17,15 @@
 #include "absl/synchronization/mutex.h"
 #include "cache/key/compile_key.h"
 #include "proto/storage/artifacts.pb.h"
+#include "proto/tessera/v1/modules.pb.h"
 #include "server/compile/module_table.h"
 #include "server/device/device_table.h"
 #include "server/launch/expression.h"
 #include "server/launch/specialise.h"
 
 namespace tessera::server {
+
+struct KernelStats;
 
 // One parameter of the compiled entry point: where its value comes from.
 struct EntrySlot {
@@ -34,6 +37,9 @@ struct EntrySlot {
 // A compiled kernel, loaded on one device.
 class Variant {
  public:
+  // What it was made of, for usage records; set before the variant is shared.
+  std::shared_ptr<const tessera::v1::CompileRequest> recipe;
+
   Variant(uint64_t id, cache::CompileKey key, const storage::KernelMetadata& metadata,
           runtime::ExecutorClient* executor, TaskPool* pool);
   ~Variant();  // unloads it, on `pool`
@@ -42,7 +48,10 @@ class Variant {
   const cache::CompileKey key;
   const std::vector<EntrySlot> slots;
   const std::vector<std::string> notes;  // lints, for the first launch
+  const storage::LaunchFacts facts;      // for checks of its launches
+  const std::vector<std::string> slot_names;
   std::atomic<bool> notes_told{false};
+  std::atomic<bool> large_checked{false};  // a launch on buffers that 32-bit offsets may not reach
   std::atomic<uint64_t> launches{0};  // since they were last written to the store
   std::atomic<uint64_t> last_use{0};  // the launcher's count of launches then
 
@@ -79,6 +88,9 @@ class KernelModel {
   const std::vector<Heuristic>& heuristics() const { return heuristics_; }
   const std::vector<int>& tuning_key() const { return tuning_key_; }
   uint64_t id() const { return id_; }  // unique in this process
+
+  // Counters of the kernel's name; null in tests that count nothing. Set before the model is shared.
+  KernelStats* stats = nullptr;
 
   // -1: no such parameter. `hint`: where it probably is.
   int FindParameter(absl::string_view name, int hint = 0) const;

@@ -8,6 +8,8 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "server/launch/detached_answer.h"
+#include "server/launch/launch_checks.h"
+#include "server/launch/recipe.h"
 #include "server/launch/placement.h"
 #include "server/launch/signature.h"
 #include "server/status/error_detail.h"
@@ -40,6 +42,12 @@ class ThreadBoundLaunch {
 // Why a configuration may be passed over: it outgrows a limit of the target.
 bool OutgrowsTarget(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
+}
+
+// For metrics: the machine-readable reason, else the code's name.
+std::string ReasonOf(const absl::Status& status) {
+  std::optional<api::ErrorDetail> detail = DetailOf(status);
+  return detail ? detail->reason() : absl::StatusCodeToString(status.code());
 }
 
 // What the compile key holds of the source.
@@ -75,24 +83,65 @@ struct Launcher::Attempt {
   std::shared_ptr<KernelModel> kernel;
   std::string key;
   storage::CompileJob job;
+  std::shared_ptr<const api::CompileRequest> recipe;
   absl::InlinedVector<std::shared_ptr<Region>, 8> regions;
   int config_index = 0;         // counts from 1
   bool config_is_ours = false;  // nobody asked for it: another one will do
+  bool compiled_anew = false, stages_made = false;  // what the request asks for once
 };
 
 namespace {
 
 // The executor's word on a launch, with a reason that programs can read.
 absl::Status LaunchError(const absl::Status& status, const std::string& kernel,
-                         const std::string& device) {
+                         const std::string& device, const std::string& blame) {
   const char* reason = "LAUNCH_FAILED";
   if (absl::IsUnavailable(status)) reason = "EXECUTOR_DIED";
   if (absl::IsFailedPrecondition(status)) reason = "KERNEL_QUARANTINED";
   if (absl::IsAborted(status)) reason = "DEVICE_ASSERT";
   if (absl::IsOutOfRange(status)) reason = "OUT_OF_BOUNDS";
   return Error(status.code(), reason,
-               absl::StrCat("launching ", kernel, " on ", device, ": ", status.message()),
+               absl::StrCat("launching ", kernel, " on ", device, ": ", status.message(), blame),
                {{"kernel", kernel}, {"device", device}});
+}
+
+// From here on an element of one byte is out of reach of a signed 32-bit offset.
+constexpr uint64_t kLargeBuffer = uint64_t{1} << 31;
+
+std::vector<LaunchWarning> CheckVariant(const Variant& variant, const BoundLaunch& bound,
+                                        const uint32_t grid[3]) {
+  std::vector<CheckedParameter> parameters(bound.params.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const runtime::LaunchParam& param = bound.params[i];
+    parameters[i].name = variant.slot_names[i];
+    parameters[i].bits = param.value;
+    parameters[i].has_buffer = variant.slots[i].pointer && param.region != 0;
+    parameters[i].bytes_before = param.value;
+    parameters[i].bytes = param.extent_bytes;
+  }
+  return CheckLaunch(variant.facts, parameters, grid);
+}
+
+// The variant's notes with its first launch, and those that the launch's values give rise to. Returns what may explain
+// a failure of the launch.
+std::string AddNotes(Variant& variant, const BoundLaunch& bound, const uint32_t grid[3],
+                     api::LaunchResponse* response) {
+  bool first = !variant.notes_told.load(std::memory_order_relaxed) &&
+               !variant.notes_told.exchange(true, std::memory_order_relaxed);
+  bool large = false;
+  if (!variant.large_checked.load(std::memory_order_relaxed))
+    for (const runtime::LaunchParam& param : bound.params) large |= param.extent_bytes >= kLargeBuffer;
+  if (!first && !large) return "";
+  if (large) variant.large_checked.store(true, std::memory_order_relaxed);
+  if (first)
+    for (const std::string& note : variant.notes) response->add_notes(note);
+  std::string blame;
+  for (LaunchWarning& warning : CheckVariant(variant, bound, grid)) {
+    if (!first && warning.kind == LaunchWarning::Kind::kPadding) continue;
+    if (warning.kind != LaunchWarning::Kind::kPadding) absl::StrAppend(&blame, "\n", warning.text);
+    response->add_notes(std::move(warning.text));
+  }
+  return blame;
 }
 
 // What a submitted launch holds until its result comes.
@@ -103,6 +152,7 @@ struct InFlight {
   std::shared_ptr<KernelModel> kernel;
   const Device* device;
   api::LaunchResponse* response;
+  std::string blame;  // see AddNotes
   Launcher::Done done;
   std::vector<std::shared_ptr<DeviceEvent>> events;
 };
@@ -126,22 +176,19 @@ Launcher::Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable*
 void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait,
                       api::LaunchResponse* response, Done done) {
   response->set_tag(request.tag());
-  if (!accepting_.load(std::memory_order_relaxed)) {
-    done(Error(absl::StatusCode::kUnavailable, "DRAINING",
-               "the daemon is stopping and takes no more launches"));
-    return;
-  }
+  auto refuse = [&](const absl::Status& status) {
+    metrics_->CountRejectedLaunch(ReasonOf(status));
+    done(status);
+  };
+  if (!accepting_.load(std::memory_order_relaxed))
+    return refuse(Error(absl::StatusCode::kUnavailable, "DRAINING",
+                        "the daemon is stopping and takes no more launches"));
   absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Find(request.session());
-  if (!session.ok()) {
-    done(session.status());
-    return;
-  }
-  if (!(*session)->BeginLaunch()) {
-    done(Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_LAUNCHES",
-               absl::StrCat("the session has its limit of ", (*session)->launch_limit(),
-                            " launches in flight")));
-    return;
-  }
+  if (!session.ok()) return refuse(session.status());
+  if (!(*session)->BeginLaunch())
+    return refuse(Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_LAUNCHES",
+                        absl::StrCat("the session has its limit of ", (*session)->launch_limit(),
+                                     " launches in flight")));
   in_flight_.fetch_add(1, std::memory_order_relaxed);
   Attempt attempt;
   attempt.request = &request;
@@ -169,6 +216,11 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
     return Error(absl::StatusCode::kUnimplemented, "PLANS",
                  "launch plans are not supported yet; send the launch in full");
   ASSIGN_OR_RETURN(attempt->device, devices_->Find(request.device()));
+  if (request.program_order_seed() != 0 && attempt->device->description().target != "interpreter")
+    return Error(absl::StatusCode::kInvalidArgument, "PROGRAM_ORDER",
+                 absl::StrCat("device ", attempt->device->name(),
+                              " chooses the order of programs itself; the device interpreter runs "
+                              "them in order or in a random one"));
   std::shared_ptr<KernelModel> kernel = FindKernel(request.module(), request.kernel());
   if (kernel == nullptr) {
     std::shared_ptr<const Module> module = modules_->FindLoaded(request.module());
@@ -197,10 +249,14 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
     return absl::OkStatus();
   }
   std::shared_ptr<Variant> variant = attempt->kernel->FindVariant(bound->key);
-  if (variant == nullptr) {
+  const bool anew = request.compile_anew() && !attempt->compiled_anew;
+  const bool stages = request.emit_size() > 0 && !attempt->stages_made;
+  if (variant == nullptr || anew || stages) {
     attempt->key = bound->key;
     attempt->job = MakeCompileJob(*attempt->kernel, *attempt->device, *bound);
-    *missing = Missing::kVariant;
+    attempt->recipe = std::make_shared<const api::CompileRequest>(
+        MakeRecipe(request, *attempt->device, choice, bound->options));
+    *missing = variant == nullptr || anew ? Missing::kVariant : Missing::kStages;
     return absl::OkStatus();
   }
   for (const std::shared_ptr<Region>& region : bound->regions)
@@ -244,21 +300,26 @@ absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound,
   ASSIGN_OR_RETURN(bool given_in_full, ConfigIsGivenInFull(kernel, bound));
   if (given_in_full) return absl::OkStatus();
   attempt->config_is_ours = true;
-  ConfigChoices::Choice stored =
-      choices_->Find(kernel, TuningBucket(kernel, bound), *attempt->device);
-  if (stored.config != nullptr && kernel.Usable(stored.index, *attempt->device)) {
+  return ConfigInForce(kernel, *attempt->device, bound, chosen);
+}
+
+absl::Status Launcher::ConfigInForce(const KernelModel& kernel, const Device& device,
+                                     const BoundLaunch& bound, ChosenConfig* chosen) const {
+  ConfigChoices::Choice stored = choices_->Find(kernel, TuningBucket(kernel, bound), device);
+  if (stored.config != nullptr && kernel.Usable(stored.index, device)) {
     chosen->keep = std::move(stored.config);
     chosen->choice = {stored.index, chosen->keep.get()};
     return absl::OkStatus();
   }
+  int count = static_cast<int>(kernel.configs().size());
   for (int i = 1; i <= count; ++i)
-    if (kernel.Usable(i, *attempt->device)) {
+    if (kernel.Usable(i, device)) {
       chosen->choice = {i, &kernel.configs()[i - 1]};
       return absl::OkStatus();
     }
   return Error(absl::StatusCode::kFailedPrecondition, "NO_CONFIG_FITS",
                absl::StrCat("none of the ", count, " configurations of ", kernel.name(), " fits ",
-                            attempt->device->name()));
+                            device.name()));
 }
 
 absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant,
@@ -271,14 +332,14 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   response->set_outcome(OutcomeName(attempt->outcome));
   response->set_compile_seconds(attempt->compile_seconds);
   response->set_config(attempt->config_index);
-  if (!variant->notes.empty() && !variant->notes_told.exchange(true))
-    for (const std::string& note : variant->notes) response->add_notes(note);
+  std::string blame = AddNotes(*variant, *bound, grid, response);
   variant->launches.fetch_add(1, std::memory_order_relaxed);
   variant->last_use.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
 
   runtime::LaunchCommand command;
   command.kernel = variant->id;
   for (int i = 0; i < 3; ++i) command.grid[i] = grid[i];
+  command.program_order_seed = attempt->request->program_order_seed();
   command.params = bound->params.data();
   command.num_params = static_cast<uint32_t>(bound->params.size());
   std::vector<std::shared_ptr<DeviceEvent>> events;
@@ -295,7 +356,7 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   auto* launch =
       new InFlight{std::move(attempt->session), std::move(bound->regions), std::move(variant),
                    std::move(attempt->kernel),  attempt->device,           response,
-                   std::move(attempt->done)};
+                   std::move(blame),            std::move(attempt->done)};
   launch->events = std::move(events);
   metrics_->launches_in_flight->Increment();
   executor->Submit(command, attempt->wait.spin, [this, launch](runtime::LaunchResult result) {
@@ -307,33 +368,42 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
     if (result.status.ok()) {
       metrics_->launch_queue_seconds->Observe(result.queue_seconds);
       metrics_->launch_seconds->Observe(result.kernel_seconds);
+      metrics_->CountDeviceTime(owned->device->index(), result.queue_seconds,
+                                result.kernel_seconds);
+      if (owned->kernel->stats != nullptr) owned->kernel->stats->CountLaunch(result.kernel_seconds);
+    } else if (owned->kernel->stats != nullptr) {
+      owned->kernel->stats->failures.fetch_add(1, std::memory_order_relaxed);
     }
     // Regions and the variant go before the answer: a client that has its answer may rely on it.
     owned->regions.clear();
     owned->variant.reset();
     if (!result.status.ok())
-      result.status = LaunchError(result.status, owned->kernel->name(), owned->device->name());
+      result.status =
+          LaunchError(result.status, owned->kernel->name(), owned->device->name(), owned->blame);
     owned->kernel.reset();
-    End(owned->session.get(), result.status);
+    End(owned->session.get(), result.status, true);
     owned->done(std::move(result.status));
   });
   return absl::OkStatus();
 }
 
-void Launcher::End(Session* session, const absl::Status& status) {
+void Launcher::End(Session* session, const absl::Status& status, bool reached_device) {
   session->EndLaunch();
   launches_.fetch_add(1, std::memory_order_relaxed);
   if (status.ok()) {
     metrics_->launch_ok->Increment();
   } else {
     failures_.fetch_add(1, std::memory_order_relaxed);
-    metrics_->launch_failed->Increment();
+    if (reached_device)
+      metrics_->CountFailedLaunch(ReasonOf(status));
+    else
+      metrics_->CountRejectedLaunch(ReasonOf(status));
   }
   in_flight_.fetch_sub(1, std::memory_order_release);
 }
 
 void Launcher::Finish(Attempt* attempt, absl::Status status) {
-  End(attempt->session.get(), status);
+  End(attempt->session.get(), status, false);
   Done done = std::move(attempt->done);
   done(std::move(status));
 }
@@ -364,28 +434,82 @@ void Launcher::MakeReady(std::shared_ptr<Attempt> attempt, Missing missing) {
         status.ok() ? TryAgain(attempt) : Finish(attempt.get(), status);
       });
       return;
+    case Missing::kStages:
+      attempt->stages_made = true;
+      *attempt->job.mutable_emit() = attempt->request->emit();
+      compiler_->CompileUncached(
+          attempt->job, [this, attempt](absl::StatusOr<CompiledArtifact> compiled) {
+            if (!compiled.ok()) {
+              Finish(attempt.get(), compiled.status());
+              return;
+            }
+            for (const auto& [stage, text] : compiled->artifact->stages())
+              (*attempt->response->mutable_stages())[stage] = text;
+            TryAgain(attempt);
+          });
+      return;
     case Missing::kVariant:
-      EnsureVariant(attempt->kernel, attempt->device, attempt->key, attempt->job,
-                    attempt->wait.timeout, [this, attempt](absl::StatusOr<LoadedVariant> loaded) {
-                      if (loaded.ok()) {
-                        attempt->outcome = std::max(attempt->outcome, loaded->outcome);
-                        attempt->compile_seconds += loaded->compile_seconds;
-                        if (loaded->outcome == CompileOutcome::kCompiled &&
-                            serving_.load(std::memory_order_relaxed))
-                          metrics_->CountJitDuringServing(attempt->kernel->name());
-                        TryAgain(attempt);
-                      } else if (attempt->config_is_ours && OutgrowsTarget(loaded.status())) {
-                        spdlog::info("configuration {} of {} does not fit {}: {}",
-                                     attempt->config_index, attempt->kernel->name(),
-                                     attempt->device->name(), loaded.status().ToString());
-                        attempt->kernel->MarkUnusable(attempt->config_index, *attempt->device);
-                        TryAgain(attempt);
-                      } else {
-                        Finish(attempt.get(), loaded.status());
-                      }
-                    });
+      MakeVariantReady(std::move(attempt));
       return;
   }
+}
+
+void Launcher::MakeVariantReady(std::shared_ptr<Attempt> attempt) {
+  // Who asks for a compile by name gets it.
+  attempt->wait.may_compile |= attempt->request->compile_anew();
+  bool watched = jit_observer_ != nullptr && !attempt->wait.may_compile &&
+                 serving_.load(std::memory_order_relaxed);
+  if (!watched || !jit_observer_->refuses()) {
+    EnsureAttemptsVariant(std::move(attempt));
+    return;
+  }
+  // What is stored may still be loaded. Looking costs a read of the store: not on this thread.
+  pool_->Run([this, attempt] {
+    if (compiler_->IsStored(attempt->job, SourceOf(*attempt->kernel, attempt->job))) {
+      EnsureAttemptsVariant(attempt);
+      return;
+    }
+    metrics_->CountJitDuringServing(attempt->kernel->name());
+    if (attempt->kernel->stats != nullptr) attempt->kernel->stats->jit.fetch_add(1);
+    std::string told = TellJitObserver(*attempt, 0, true);
+    Finish(attempt.get(), Error(absl::StatusCode::kFailedPrecondition, "JIT_DURING_SERVING", told,
+                                {{"kernel", attempt->kernel->name()}}));
+  });
+}
+
+void Launcher::EnsureAttemptsVariant(std::shared_ptr<Attempt> attempt) {
+  bool anew = attempt->request->compile_anew() && !std::exchange(attempt->compiled_anew, true);
+  EnsureVariant(
+      attempt->kernel, attempt->device, attempt->key, attempt->job, attempt->recipe, anew,
+      attempt->wait.timeout, [this, attempt](absl::StatusOr<LoadedVariant> loaded) {
+        if (loaded.ok()) {
+          attempt->outcome = std::max(attempt->outcome, loaded->outcome);
+          attempt->compile_seconds += loaded->compile_seconds;
+          if (loaded->outcome == CompileOutcome::kCompiled && !attempt->wait.may_compile &&
+              serving_.load(std::memory_order_relaxed)) {
+            metrics_->CountJitDuringServing(attempt->kernel->name());
+            if (attempt->kernel->stats != nullptr) attempt->kernel->stats->jit.fetch_add(1);
+            if (jit_observer_ != nullptr)
+              TellJitObserver(*attempt, loaded->compile_seconds, false);
+          }
+          TryAgain(attempt);
+        } else if (attempt->config_is_ours && OutgrowsTarget(loaded.status())) {
+          spdlog::info("configuration {} of {} does not fit {}: {}", attempt->config_index,
+                       attempt->kernel->name(), attempt->device->name(),
+                       loaded.status().ToString());
+          attempt->kernel->MarkUnusable(attempt->config_index, *attempt->device);
+          TryAgain(attempt);
+        } else {
+          Finish(attempt.get(), loaded.status());
+        }
+      });
+}
+
+std::string Launcher::TellJitObserver(const Attempt& attempt, double seconds, bool refused) {
+  std::string key =
+      compiler_->KeyOf(attempt.job, SourceOf(*attempt.kernel, attempt.job)).hex();
+  return jit_observer_->OnJit({*attempt.kernel, *attempt.device, *attempt.recipe, attempt.job, key,
+                               seconds, refused});
 }
 
 void Launcher::TryAgain(const std::shared_ptr<Attempt>& attempt) {
@@ -417,6 +541,7 @@ absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(
   }
   ASSIGN_OR_RETURN(std::shared_ptr<KernelModel> model,
                    KernelModel::Create(std::move(module), kernel));
+  model->stats = metrics_->kernels.Of(kernel);
   std::shared_ptr<KernelModel> dropped;
   absl::MutexLock lock(&mutex_);
   if (kernels_.size() >= kMaxKernels) {
@@ -428,7 +553,7 @@ absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(
 
 void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device,
                              const std::string& key, const storage::CompileJob& job,
-                             absl::Duration timeout,
+                             Recipe recipe, bool anew, absl::Duration timeout,
                              std::function<void(absl::StatusOr<LoadedVariant>)> done) {
   std::string flight = absl::StrCat(kernel->id(), "/", key);
   bool lead =
@@ -444,27 +569,28 @@ void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device
       });
   if (!lead) return;
   // Somebody may have finished it between our look-up and now.
-  if (std::shared_ptr<Variant> there = kernel->FindVariant(key)) {
+  if (std::shared_ptr<Variant> there = anew ? nullptr : kernel->FindVariant(key)) {
     LoadedVariant loaded;
     loaded.variant = std::move(there);
     flights_.Finish(flight, loaded);
     return;
   }
-  compiler_->GetOrCompile(
+  auto compile = anew ? &CompileService::CompileAnew : &CompileService::GetOrCompile;
+  (compiler_->*compile)(
       job, SourceOf(*kernel, job), absl::InfiniteDuration(),
-      [this, flight, kernel, device, key](absl::StatusOr<CompiledArtifact> compiled) {
+      [this, flight, kernel, device, key, recipe](absl::StatusOr<CompiledArtifact> compiled) {
         if (!compiled.ok()) {
           flights_.Finish(flight, compiled.status());
           return;
         }
-        pool_->Run([this, flight, kernel, device, key, compiled = *std::move(compiled)] {
-          LoadVariant(flight, kernel, device, key, compiled);
+        pool_->Run([this, flight, kernel, device, key, recipe, compiled = *std::move(compiled)] {
+          LoadVariant(flight, kernel, device, key, recipe, compiled);
         });
       });
 }
 
 void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel,
-                           Device* device, const std::string& key,
+                           Device* device, const std::string& key, Recipe recipe,
                            const CompiledArtifact& compiled) {
   absl::StatusOr<runtime::ExecutorClient*> executor = device->Start();
   if (!executor.ok()) {
@@ -484,6 +610,7 @@ void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelMode
   loaded.variant =
       std::make_shared<Variant>(id, compiled.key, compiled.artifact->metadata(), *executor, pool_);
   loaded.variant->last_use = launches_.load(std::memory_order_relaxed);
+  loaded.variant->recipe = std::move(recipe);
   loaded.outcome = compiled.outcome;
   loaded.compile_seconds = compiled.compile_seconds;
   loaded.artifact = compiled.artifact;
@@ -515,6 +642,18 @@ void Launcher::TrimVariants() {
   spdlog::info("unloaded {} kernel variants unused longest", dropped);
 }
 
+std::map<std::string, uint32_t> Launcher::VariantsByKernel() const {
+  std::vector<std::shared_ptr<KernelModel>> kernels;
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    for (const auto& [key, kernel] : kernels_) kernels.push_back(kernel);
+  }
+  std::map<std::string, uint32_t> counts;
+  for (const auto& kernel : kernels)
+    kernel->ForEachVariant([&](Variant&) { ++counts[kernel->name()]; });
+  return counts;
+}
+
 std::vector<std::string> Launcher::LoadedKeys() const {
   std::vector<std::shared_ptr<KernelModel>> kernels;
   {
@@ -537,8 +676,9 @@ void Launcher::FlushUsage() {
   for (const auto& kernel : kernels)
     kernel->ForEachVariant([&](Variant& variant) {
       uint64_t launches = variant.launches.exchange(0, std::memory_order_relaxed);
-      if (launches > 0)
-        store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
+      if (launches == 0) return;
+      store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
+      if (on_usage_) on_usage_(*kernel, variant, launches, now);
     });
 }
 
@@ -581,19 +721,12 @@ void Launcher::Compile(const api::CompileRequest& request, absl::Duration timeou
 void Launcher::CompileKnown(std::shared_ptr<const Module> module,
                             const api::CompileRequest& request, absl::Duration timeout,
                             CompileDone done) {
-  BoundLaunch bound;
-  std::shared_ptr<KernelModel> kernel;
-  Device* device = nullptr;
-  absl::Status bad = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(device, devices_->Find(request.device()));
-    ASSIGN_OR_RETURN(kernel, KernelOf(module, request.kernel()));
-    return BindSignature(request, *kernel, *device, &bound);
-  }();
-  if (!bad.ok()) {
+  BoundCompile bound;
+  if (absl::Status bad = BindCompile(module, request, &bound); !bad.ok()) {
     done(bad);
     return;
   }
-  storage::CompileJob job = MakeCompileJob(*kernel, *device, bound);
+  storage::CompileJob& job = bound.job;
   if (request.emit_size() > 0) {
     *job.mutable_emit() = request.emit();
     compiler_->CompileUncached(job, [done](absl::StatusOr<CompiledArtifact> compiled) {
@@ -612,8 +745,19 @@ void Launcher::CompileKnown(std::shared_ptr<const Module> module,
     });
     return;
   }
-  EnsureVariant(kernel, device, bound.key, job, timeout,
-                [done](absl::StatusOr<LoadedVariant> loaded) {
+  auto recipe = std::make_shared<api::CompileRequest>(request);
+  recipe->set_device(bound.device->name());
+  EnsureVariant(bound.kernel, bound.device, bound.key, job, std::move(recipe), /*anew=*/false,
+                timeout,
+                [this, done, module, request, timeout, kernel = bound.kernel,
+                 device = bound.device, ours = bound.config_is_ours,
+                 index = bound.chosen.choice.index](absl::StatusOr<LoadedVariant> loaded) {
+                  if (!loaded.ok() && ours && OutgrowsTarget(loaded.status())) {
+                    // As a launch does: the next configuration that fits.
+                    kernel->MarkUnusable(index, *device);
+                    CompileKnown(module, request, timeout, done);
+                    return;
+                  }
                   if (!loaded.ok()) {
                     done(loaded.status());
                     return;
@@ -625,6 +769,38 @@ void Launcher::CompileKnown(std::shared_ptr<const Module> module,
                   variant.notes = loaded->variant->notes;
                   done(std::move(variant));
                 });
+}
+
+absl::Status Launcher::BindCompile(std::shared_ptr<const Module> module,
+                                   const api::CompileRequest& request, BoundCompile* bound) {
+  ASSIGN_OR_RETURN(bound->device, devices_->Find(request.device()));
+  ASSIGN_OR_RETURN(bound->kernel, KernelOf(std::move(module), request.kernel()));
+  BoundLaunch facts;
+  auto choose = [&](const BoundLaunch& so_far) -> absl::StatusOr<ConfigChoice> {
+    bound->config_is_ours = true;
+    RETURN_IF_ERROR(ConfigInForce(*bound->kernel, *bound->device, so_far, &bound->chosen));
+    return bound->chosen.choice;
+  };
+  ASSIGN_OR_RETURN(bound->chosen.choice,
+                   BindSignature(request, *bound->kernel, *bound->device, choose, &facts));
+  bound->key = facts.key;
+  bound->job = MakeCompileJob(*bound->kernel, *bound->device, facts);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Launcher::PlannedVariant> Launcher::Plan(std::shared_ptr<const Module> module,
+                                                        const api::CompileRequest& request) {
+  BoundCompile bound;
+  RETURN_IF_ERROR(BindCompile(std::move(module), request, &bound));
+  PlannedVariant planned;
+  planned.identity = absl::StrCat(bound.kernel->id(), "/", bound.key);
+  planned.key = compiler_->KeyOf(bound.job, SourceOf(*bound.kernel, bound.job));
+  planned.key_hex = planned.key.hex();
+  planned.text = VariantText(bound.job);
+  planned.device = bound.device->name();
+  planned.config = bound.chosen.choice.index;
+  planned.loaded = bound.kernel->FindVariant(bound.key) != nullptr;
+  return planned;
 }
 
 }  // namespace tessera::server

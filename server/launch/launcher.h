@@ -38,6 +38,27 @@ struct LauncherLimits {
 struct LaunchWait {
   absl::Duration timeout = absl::InfiniteDuration();  // for what must be made ready first
   absl::Duration spin = absl::ZeroDuration();         // see ExecutorClient::Submit
+  // Somebody asked for what this launch compiles (the tuner): no matter of the JIT observer.
+  bool may_compile = false;
+};
+
+// Told of compiles that launches wait for after the daemon is ready.
+class JitObserver {
+ public:
+  struct Event {
+    const KernelModel& kernel;
+    const Device& device;
+    const api::CompileRequest& recipe;  // of the variant; its arguments are the launch's
+    const storage::CompileJob& job;
+    const std::string& key;  // of the artifact, hex
+    double seconds;          // of the compile; 0 where it was refused
+    bool refused;
+  };
+  virtual ~JitObserver() = default;
+  // Whether launches that would compile are to be refused. Thread-safe, as the next.
+  virtual bool refuses() const = 0;
+  // Returns what a refused launch is told. Must not block.
+  virtual std::string OnJit(const Event& event) = 0;
 };
 
 class Launcher {
@@ -65,6 +86,19 @@ class Launcher {
   using CompileDone = std::function<void(absl::StatusOr<CompiledVariant>)>;
   void Compile(const api::CompileRequest& request, absl::Duration timeout, CompileDone done);
 
+  // The variant that Compile would make, without making it.
+  struct PlannedVariant {
+    std::string key_hex;   // of the artifact
+    std::string identity;  // equal for two requests that Compile serves with one loaded variant
+    std::string text;      // VariantText
+    std::string device;
+    cache::CompileKey key;
+    int config = 0;  // counts from 1
+    bool loaded = false;
+  };
+  absl::StatusOr<PlannedVariant> Plan(std::shared_ptr<const Module> module,
+                                      const api::CompileRequest& request);
+
   // Waits for the session's launches that were answered before they ended.
   using SynchronizeDone = std::function<void(absl::Status, api::SynchronizeResponse)>;
   void Synchronize(absl::string_view session, SynchronizeDone done);
@@ -81,11 +115,18 @@ class Launcher {
   void StopAccepting() { accepting_.store(false, std::memory_order_relaxed); }
   // Compiles that launches wait for count as "during serving" from now on.
   void SetServing() { serving_.store(true, std::memory_order_relaxed); }
+  // Both before the first launch. `observer` must outlive this object. `on_usage` is called by
+  // FlushUsage for every variant that was launched since the last time.
+  void SetJitObserver(JitObserver* observer) { jit_observer_ = observer; }
+  using OnUsage = std::function<void(const KernelModel& kernel, const Variant& variant,
+                                     uint64_t launches, int64_t unix_seconds)>;
+  void SetOnUsage(OnUsage on_usage) { on_usage_ = std::move(on_usage); }
 
   uint32_t in_flight() const { return in_flight_.load(std::memory_order_relaxed); }
   uint64_t launches() const { return launches_.load(std::memory_order_relaxed); }
   uint64_t failures() const { return failures_.load(std::memory_order_relaxed); }
   uint32_t variants() const { return variant_count_.load(std::memory_order_relaxed); }
+  std::map<std::string, uint32_t> VariantsByKernel() const;  // loaded ones, by kernel name
   // Writes usage counts to the store. Called now and then.
   void FlushUsage();
   // The hashes of the compile keys of all variants that are loaded.
@@ -98,7 +139,7 @@ class Launcher {
     std::shared_ptr<const KernelModel::Config>
         keep;  // what `choice` points to, where it is not the kernel's own
   };
-  enum class Missing { kNothing, kModule, kMappings, kVariant };
+  enum class Missing { kNothing, kModule, kMappings, kVariant, kStages };
   struct LoadedVariant {
     std::shared_ptr<Variant> variant;
     CompileOutcome outcome = CompileOutcome::kHit;
@@ -114,21 +155,42 @@ class Launcher {
   void MakeReady(std::shared_ptr<Attempt> attempt, Missing missing);
   void TryAgain(const std::shared_ptr<Attempt>& attempt);
   void Finish(Attempt* attempt, absl::Status status);
-  void End(Session* session, const absl::Status& status);
+  void End(Session* session, const absl::Status& status, bool reached_device);
+  // The launch needs a variant that is not loaded.
+  void MakeVariantReady(std::shared_ptr<Attempt> attempt);
+  void EnsureAttemptsVariant(std::shared_ptr<Attempt> attempt);
+  std::string TellJitObserver(const Attempt& attempt, double seconds, bool refused);
 
   std::shared_ptr<KernelModel> FindKernel(const std::string& module,
                                           const std::string& kernel) const;
   absl::StatusOr<std::shared_ptr<KernelModel>> KernelOf(std::shared_ptr<const Module> module,
                                                         const std::string& kernel);
 
+  using Recipe = std::shared_ptr<const api::CompileRequest>;
+  // `anew`: compiles also where it is loaded or cached.
   void EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device, const std::string& key,
-                     const storage::CompileJob& job, absl::Duration timeout,
+                     const storage::CompileJob& job, Recipe recipe, bool anew,
+                     absl::Duration timeout,
                      std::function<void(absl::StatusOr<LoadedVariant>)> done);
   void LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel, Device* device,
-                   const std::string& key, const CompiledArtifact& compiled);
+                   const std::string& key, Recipe recipe, const CompiledArtifact& compiled);
   void TrimVariants();
   void CompileKnown(std::shared_ptr<const Module> module, const api::CompileRequest& request,
                     absl::Duration timeout, CompileDone done);
+  // The configuration in force: stored for the bucket, else the first that fits the device.
+  absl::Status ConfigInForce(const KernelModel& kernel, const Device& device,
+                             const BoundLaunch& bound, ChosenConfig* chosen) const;
+  // A compile request bound to its kernel and device.
+  struct BoundCompile {
+    std::shared_ptr<KernelModel> kernel;
+    Device* device = nullptr;
+    ChosenConfig chosen;
+    bool config_is_ours = false;
+    storage::CompileJob job;
+    std::string key;
+  };
+  absl::Status BindCompile(std::shared_ptr<const Module> module,
+                           const api::CompileRequest& request, BoundCompile* bound);
 
   SessionRegistry* const sessions_;
   DeviceTable* const devices_;
@@ -140,6 +202,8 @@ class Launcher {
   Metrics* const metrics_;
   const LauncherLimits limits_;
   SingleFlight<LoadedVariant> flights_;
+  JitObserver* jit_observer_ = nullptr;
+  OnUsage on_usage_;
 
   std::atomic<bool> accepting_{true}, serving_{false};
   std::atomic<uint32_t> in_flight_{0}, variant_count_{0};

@@ -158,11 +158,13 @@ absl::StatusOr<SignatureEntry> ParseSignatureEntry(absl::string_view text, bool 
   return entry;
 }
 
-absl::Status BindSignature(const api::CompileRequest& request, const KernelModel& kernel,
-                           const Device& device, BoundLaunch* bound) {
+absl::StatusOr<ConfigChoice> BindSignature(const api::CompileRequest& request,
+                                           const KernelModel& kernel, const Device& device,
+                                           ConfigChooser choose, BoundLaunch* bound) {
   size_t count = kernel.parameters().size();
   bound->arguments.assign(count, BoundArgument());
   bound->facts.assign(count, ParameterFacts());
+  RETURN_IF_ERROR(BindArguments(request.arguments(), kernel, nullptr, bound));
   std::vector<bool> typed(count, false);
   for (const std::string& line : request.signature())
     for (absl::string_view text : SplitTopLevel(line)) {
@@ -194,8 +196,9 @@ absl::Status BindSignature(const api::CompileRequest& request, const KernelModel
   ASSIGN_OR_RETURN(bool given_in_full, ConfigIsGivenInFull(kernel, *bound));
   if (request.config() > 0)
     choice = {request.config(), &kernel.configs()[request.config() - 1]};
-  else if (configs > 0 && !given_in_full)
-    choice = {1, &kernel.configs()[0]};
+  else if (configs > 0 && !given_in_full) {
+    ASSIGN_OR_RETURN(choice, choose(*bound));
+  }
   // Parameters with a type keep their facts; the others are completed as a launch's are.
   std::vector<ParameterFacts> facts = bound->facts;
   for (size_t i = 0; i < count; ++i)
@@ -216,7 +219,7 @@ absl::Status BindSignature(const api::CompileRequest& request, const KernelModel
       fact.owns_constant = true;
     }
   MakeVariantKey(device, bound);
-  return absl::OkStatus();
+  return choice;
 }
 
 }  // namespace tessera::server

@@ -24,10 +24,15 @@ struct SignatureEntry {
 // what is accepted.
 absl::StatusOr<SignatureEntry> ParseSignatureEntry(absl::string_view text, bool is_constexpr);
 
-// Fills bound->facts, options and key from a request's signature, constants, configuration,
-// defaults and heuristics.
-absl::Status BindSignature(const api::CompileRequest& request, const KernelModel& kernel,
-                           const Device& device, BoundLaunch* bound);
+// The configuration that a launch with the arguments bound so far would run with.
+using ConfigChooser = absl::FunctionRef<absl::StatusOr<ConfigChoice>(const BoundLaunch& bound)>;
+
+// Fills bound->facts, options and key from a request's arguments, signature, constants,
+// configuration, defaults and heuristics. `choose` is asked where the request names no
+// configuration of an autotuned kernel. Returns the configuration that was taken.
+absl::StatusOr<ConfigChoice> BindSignature(const api::CompileRequest& request,
+                                           const KernelModel& kernel, const Device& device,
+                                           ConfigChooser choose, BoundLaunch* bound);
 
 }  // namespace tessera::server
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <future>
 #include <thread>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "server/compile/module_table.h"
 #include "server/launch/launcher.h"
 #include "server/launch/op_launcher.h"
+#include "server/launch/recipe.h"
 #include "server/main/gpu_status.h"
 #include "server/rpc/admin_service.h"
 #include "server/rpc/cache_service.h"
@@ -35,10 +37,16 @@
 #include "server/session/descriptor_socket.h"
 #include "server/session/session_registry.h"
 #include "server/session/socket_file.h"
+#include "server/status_page/status_page.h"
 #include "server/telemetry/exposition.h"
+#include "server/telemetry/history.h"
 #include "server/telemetry/metrics.h"
+#include "server/telemetry/process_info.h"
+#include "server/telemetry/sampled_metrics.h"
 #include "server/tuning/tuner.h"
 #include "server/tuning/tuning_table.h"
+#include "server/warmup/jit_monitor.h"
+#include "server/warmup/observed_traffic.h"
 #include "server/warmup/warmup.h"
 #include "spdlog/spdlog.h"
 
@@ -50,13 +58,76 @@ namespace {
 constexpr int kPoolThreads = 4;
 constexpr absl::Duration kUpkeepPeriod = absl::Seconds(2);
 constexpr absl::Duration kWorkerDelay = absl::Milliseconds(100);
+constexpr const char* kDraining = "draining";
 // After the drain limit, for gRPC to send the last answers.
 constexpr std::chrono::seconds kShutdownGrace(2);
 
-constexpr const char* kServices[] = {"tessera.v1.ModuleService", "tessera.v1.MemoryService",
-                                     "tessera.v1.LaunchService", "tessera.v1.OpsService",
-                                     "tessera.v1.TuningService", "tessera.v1.WarmupService",
-                                     "tessera.v1.CacheService",  "tessera.v1.AdminService"};
+// What observed traffic is kept in, below the state directory.
+constexpr char kTrafficFile[] = "traffic.pb";
+constexpr int kUpkeepsPerTrafficWrite = 30;
+constexpr size_t kKernelsShown = 50;
+constexpr size_t kTuningsShown = 30;
+
+// These work as soon as the daemon answers at all.
+constexpr const char* kEarlyServices[] = {"tessera.v1.ModuleService", "tessera.v1.MemoryService",
+                                          "tessera.v1.TuningService", "tessera.v1.WarmupService",
+                                          "tessera.v1.CacheService",  "tessera.v1.AdminService"};
+// These say SERVING when nothing of the manifest is left to compile.
+constexpr const char* kWarmServices[] = {"", "tessera.v1.LaunchService", "tessera.v1.OpsService"};
+
+JitMode JitModeOf(const Config& config) {
+  if (config.jit_monitor == "off") return JitMode::kOff;
+  return config.jit_monitor == "error" ? JitMode::kError : JitMode::kWarn;
+}
+
+// A bar for whoever starts the daemon by hand.
+void DrawProgress(const api::WarmupProgress& progress) {
+  if (progress.total() == 0) return;
+  constexpr uint32_t kWidth = 30;
+  uint32_t filled = kWidth * progress.done() / progress.total();
+  std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
+  std::fprintf(stderr, "\rwarm-up [%s] %u of %u%s", bar.c_str(), progress.done(), progress.total(),
+               progress.finished() ? "\n" : "");
+}
+
+void FillCacheStats(const cache::StoreStats& stats, api::CacheStatsResponse* response) {
+  for (const cache::FamilyStats& family : stats.families) {
+    api::CacheStatsResponse::Family* to = response->add_families();
+    to->set_name(family.name);
+    to->set_entries(family.entries);
+    to->set_bytes(family.bytes);
+  }
+  response->set_hits(stats.hits);
+  response->set_misses(stats.misses);
+  response->set_corrupt_entries(stats.corrupt_entries);
+  response->set_evictions(stats.evictions);
+  response->set_disk_bytes(stats.disk_bytes);
+  response->set_path(stats.path);
+  response->set_state(stats.state);
+}
+
+void FillTuning(const storage::TuningRecord& record,
+                api::GetStatusResponse::TuningDecision* decision) {
+  decision->set_kernel(record.kernel());
+  decision->set_bucket(record.bucket());
+  decision->set_device(record.device());
+  decision->set_reason(record.reason());
+  decision->set_unix_seconds(record.measured_unix_seconds());
+  decision->set_pinned(record.pinned());
+  decision->set_trials(static_cast<uint32_t>(record.trials_size()));
+  if (record.trials_size() > 0) decision->set_default_seconds(record.trials(0).median_seconds());
+  if (record.chosen() >= static_cast<uint32_t>(record.trials_size())) return;
+  const storage::TuningRecord::Trial& chosen = record.trials(record.chosen());
+  decision->set_seconds(chosen.median_seconds());
+  std::string text;
+  for (const storage::NamedConstant& value : chosen.config().values())
+    text += (text.empty() ? "" : " ") + value.name() + "=" + LiteralText(value.value());
+  if (chosen.config().options().num_warps() != 0)
+    text += " num_warps=" + std::to_string(chosen.config().options().num_warps());
+  if (chosen.config().options().num_stages() != 0)
+    text += " num_stages=" + std::to_string(chosen.config().options().num_stages());
+  decision->set_chosen(text);
+}
 
 // The limits that compiles run under, in words.
 std::string LimitsText(const Config& config) {
@@ -99,14 +170,19 @@ struct Daemon::Running {
         op_launcher(ops_catalog.get(), &modules, &launcher),
         tuner(&launcher, &sessions, &modules, &tunings, &metrics,
               TunerLimits{config.tuning_scratch_bytes}),
-        warmup(&modules, &launcher, &metrics),
+        jit_monitor(JitModeOf(config)),
+        warmup({&modules, &launcher, ops_catalog.get(), &tunings, devices.get(), store.get(), &pool,
+                &metrics, &jit_monitor, &traffic}),
         tuning_thread(1),
         module_service(&modules, &launcher, &pool),
         memory_service(&sessions, devices.get(), &pool, config.memory_over_tcp, config.posix_shm),
         launch_service(&launcher, config.launch_spin),
         ops_service(&op_launcher, config.launch_spin),
         tuning_service(&tuner, &tunings, devices.get(), &tuning_thread, &pool),
-        warmup_service(&warmup),
+        warmup_service(&warmup, &pool,
+                       [this](OnWarmupProgress on_progress) {
+                         return StartWarmup(std::move(on_progress));
+                       }),
         cache_keeper(
             store.get(), {config.cache_bytes, config.cache_entries_per_kernel},
             [this](CacheKeeper::InUse* in_use) {
@@ -114,7 +190,7 @@ struct Daemon::Running {
                 in_use->artifacts.insert(std::move(hash));
               for (std::string& id : modules.LoadedIds()) in_use->modules.insert(std::move(id));
             },
-            [](absl::string_view) { return false; }),
+            [this](absl::string_view hash) { return warmup.NamesArtifact(hash); }),
         cache_service(store.get(), &cache_keeper, &pool,
                       {parts.compiler_build, config.cache_import,
                        [this](uint64_t entries) {
@@ -122,14 +198,33 @@ struct Daemon::Running {
                          if (absl::Status loaded = tunings.Load(); !loaded.ok())
                            spdlog::warn("reading imported tunings: {}", loaded.ToString());
                        }}),
-        admin_service([this](api::GetStatusResponse* response) { FillStatus(response); }) {}
+        admin_service([this](api::GetStatusResponse* response) { FillStatus(response); }) {
+    launcher.SetJitObserver(&jit_monitor);
+    launcher.SetOnUsage([this](const KernelModel&, const Variant& variant, uint64_t launches,
+                               int64_t unix_seconds) {
+      traffic.Add(variant.key.hex(), variant.recipe, launches, unix_seconds);
+    });
+    if (TrafficPath().empty()) return;
+    if (absl::Status read = traffic.ReadFile(TrafficPath()); !read.ok())
+      spdlog::warn("{}", std::string(read.message()));
+  }
 
   absl::Status Serve();
   void BeginWarmup();
+  // By the daemon's own manifest, at start and again. FAILED_PRECONDITION: it has none.
+  absl::Status StartWarmup(OnWarmupProgress on_progress);
+  void Ready();
   void SetHealth(bool serving);
   void Upkeep();
   void CollectCache();
+  void RecordHistory();
   void FillStatus(api::GetStatusResponse* response);
+  void FillActivity(api::GetStatusResponse* response);
+  void Expose();
+  DaemonState ReadState();
+  std::string TrafficPath() const {
+    return config.state_dir.empty() ? "" : config.state_dir + "/" + kTrafficFile;
+  }
 
   const Config config;
   const std::string version;
@@ -152,6 +247,8 @@ struct Daemon::Running {
   Launcher launcher;
   OpLauncher op_launcher;
   Tuner tuner;
+  ObservedTraffic traffic;
+  JitMonitor jit_monitor;
   Warmup warmup;
   TaskPool tuning_thread;
 
@@ -168,7 +265,14 @@ struct Daemon::Running {
 
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<DescriptorSocket> descriptor_socket;
+
+  History history;
+  std::mutex cache_stats_mutex;
+  api::CacheStatsResponse cache_stats;  // as of the last upkeep
+  int upkeeps = 0;
+  std::unique_ptr<SampledMetrics> sampled_metrics;
   std::unique_ptr<Exposition> exposition;
+  std::string metrics_address;
 };
 
 absl::Status Daemon::Running::Serve() {
@@ -212,33 +316,61 @@ void Daemon::Running::SetHealth(bool serving) {
   metrics.ready->Set(serving ? 1 : 0);
   grpc::HealthCheckServiceInterface* health = server->GetHealthCheckService();
   if (health == nullptr) return;
-  health->SetServingStatus("", serving);
-  for (const char* service : kServices) health->SetServingStatus(service, serving);
+  bool up = state.load() != kDraining;
+  for (const char* service : kEarlyServices) health->SetServingStatus(service, up);
+  for (const char* service : kWarmServices) health->SetServingStatus(service, serving);
+}
+
+void Daemon::Running::Ready() {
+  if (ready || state.load() == kDraining) return;
+  state = "serving";
+  launcher.SetServing();
+  SetHealth(true);
+  spdlog::info("ready");
 }
 
 void Daemon::Running::BeginWarmup() {
-  auto serve = [this] {
-    state = "serving";
-    launcher.SetServing();
-    SetHealth(true);
-    spdlog::info("ready");
-  };
   if (config.warmup_manifest.empty()) {
-    serve();
+    Ready();
     return;
   }
-  absl::Status begun =
-      warmup.StartFile(config.warmup_manifest, [serve](const api::WarmupProgress& progress) {
-        if (!progress.finished()) return;
-        spdlog::info("warm-up: {} of {} done, {} compiled, {} from the cache, {} failed",
-                     progress.done(), progress.total(), progress.compiled(), progress.cached(),
-                     progress.failed());
-        serve();
-      });
+  absl::Status begun = StartWarmup(nullptr);
   if (begun.ok()) return;
-  // A manifest with a mistake must not keep a machine from serving, nor be overlooked.
   spdlog::error("no warm-up: {}", begun.ToString());
-  serve();
+  if (config.warmup_on_failure == "serve")
+    Ready();
+  else
+    state = "held: the manifest does not read";
+}
+
+absl::Status Daemon::Running::StartWarmup(OnWarmupProgress on_progress) {
+  if (config.warmup_manifest.empty())
+    return absl::FailedPreconditionError(
+        "this daemon has no manifest of its own; start it with --warmup-manifest=FILE, or send "
+        "one: tessera warmup FILE");
+  static const bool on_terminal = isatty(STDERR_FILENO) != 0;
+  absl::Status begun = warmup.StartFile(
+      config.warmup_manifest, [this, on_progress](const api::WarmupProgress& progress) {
+        if (on_terminal) DrawProgress(progress);
+        bool resolved = progress.state() != "reading";
+        bool required_done = resolved && progress.required_done() == progress.required();
+        if (required_done && progress.required_failed() == 0)
+          Ready();
+        else if (required_done && config.warmup_on_failure == "serve")
+          Ready();
+        else if (required_done && !ready)
+          state = "held: required warm-up items failed";
+        if (progress.finished())
+          spdlog::log(progress.failed() == 0 ? spdlog::level::info : spdlog::level::warn,
+                      "warm-up by {}: {} of {} done in {:.2f} s, {} compiled, {} from the cache, "
+                      "{} failed ({} of them required)",
+                      progress.manifest(), progress.done(), progress.total(), progress.seconds(),
+                      progress.compiled(), progress.cached(), progress.failed(),
+                      progress.required_failed());
+        if (on_progress) on_progress(progress);
+      });
+  if (!begun.ok()) warmup.NoteUnreadable(config.warmup_manifest, begun);
+  return begun;
 }
 
 void Daemon::Running::CollectCache() {
@@ -257,23 +389,152 @@ void Daemon::Running::Upkeep() {
   sessions.ExpireLeases();
   RefreshGpus(*devices, &gpu_metrics);
   launcher.FlushUsage();
-  CollectCache();
-  uint32_t restarts = 0;
-  for (const std::unique_ptr<Device>& device : devices->all())
-    if (runtime::ExecutorClient* executor = device->started()) restarts += executor->restarts();
-  metrics.executor_restarts->Set(restarts);
-  uint32_t worker_restarts = 0;
-  for (const BackendWorker& worker : backend->Workers()) worker_restarts += worker.restarts;
-  metrics.worker_restarts->Set(worker_restarts);
   cache::StoreStats stats = store->Stats();
-  uint64_t entries = 0;
-  for (const cache::FamilyStats& family : stats.families) entries += family.entries;
-  metrics.cache_entries->Set(static_cast<double>(entries));
-  metrics.cache_bytes->Set(static_cast<double>(stats.disk_bytes));
-  metrics.cache_hits->Set(static_cast<double>(stats.hits));
-  metrics.cache_misses->Set(static_cast<double>(stats.misses));
-  metrics.cache_evictions->Set(static_cast<double>(stats.evictions));
-  metrics.cache_corrupt->Set(static_cast<double>(stats.corrupt_entries));
+  api::CacheStatsResponse read;
+  FillCacheStats(stats, &read);
+  {
+    std::lock_guard<std::mutex> lock(cache_stats_mutex);
+    cache_stats = std::move(read);
+  }
+  CollectCache();
+  RecordHistory();
+  if (++upkeeps % kUpkeepsPerTrafficWrite == 0 && !TrafficPath().empty())
+    if (absl::Status written = traffic.WriteFile(TrafficPath()); !written.ok())
+      spdlog::warn("keeping what was launched: {}", written.ToString());
+}
+
+void Daemon::Running::RecordHistory() {
+  HistoryCounters now;
+  now.monotonic_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  now.launches = launcher.launches();
+  now.failures = launcher.failures();
+  now.compiles = compiler.compiles();
+  now.jit = metrics.jit_during_serving();
+  now.compile_hits = static_cast<uint64_t>(metrics.compile_hit->Value());
+  now.compile_requests =
+      now.compile_hits + static_cast<uint64_t>(metrics.compile_miss->Value() +
+                                               metrics.compile_failed->Value() +
+                                               metrics.compile_timeout->Value());
+  for (const Metrics::DeviceTime& time : metrics.device_time)
+    now.busy_seconds += static_cast<double>(time.nanoseconds.load()) * 1e-9;
+  now.mapped_bytes = sessions.mapped_bytes();
+  if (std::optional<ProcessInfo> self = ReadProcessInfo(getpid()))
+    now.resident_bytes = self->resident_bytes;
+  now.in_flight = launcher.in_flight();
+  now.launch_latency = metrics.launch_latency.Read();
+  history.Add(now);
+}
+
+void Daemon::Running::Expose() {
+  sampled_metrics = std::make_unique<SampledMetrics>(&metrics, [this] { return ReadState(); });
+  HttpServer::Handlers pages;
+  pages["/"] = [this] {
+    double now =
+        std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return HttpResponse{200, "text/html; charset=utf-8",
+                        RenderStatusPage(ReadState(), history.Points(now), absl::Now())};
+  };
+  // Alive, and ready, for those who probe by HTTP.
+  pages["/healthz"] = [] { return HttpResponse{200, "text/plain; charset=utf-8", "ok\n"}; };
+  pages["/readyz"] = [this] {
+    return HttpResponse{ready ? 200 : 503, "text/plain; charset=utf-8",
+                        std::string(state.load()) + "\n"};
+  };
+  exposition = std::make_unique<Exposition>(
+      config.metrics, Collectables{metrics.registry().get(), sampled_metrics.get()},
+      std::move(pages));
+  metrics_address = exposition->address();
+}
+
+DaemonState Daemon::Running::ReadState() {
+  DaemonState read;
+  FillStatus(&read.status);
+  std::lock_guard<std::mutex> lock(cache_stats_mutex);
+  read.cache = cache_stats;
+  return read;
+}
+
+void Daemon::Running::FillActivity(api::GetStatusResponse* response) {
+  std::map<std::string, uint32_t> variants = launcher.VariantsByKernel();
+  for (const KernelStats* stats : metrics.kernels.Busiest(kKernelsShown)) {
+    if (stats->launches.load() + stats->failures.load() == 0) continue;
+    api::GetStatusResponse::Kernel* to = response->add_kernels();
+    to->set_name(stats->name);
+    to->set_launches(stats->launches.load());
+    to->set_failures(stats->failures.load());
+    to->set_seconds(stats->seconds());
+    to->set_max_seconds(static_cast<double>(stats->most_nanoseconds.load()) * 1e-9);
+    to->set_jit_during_serving(stats->jit.load());
+    LatencyHistogram::Counts latency = stats->latency.Read();
+    to->set_p50_seconds(latency.Quantile(0.5));
+    to->set_p99_seconds(latency.Quantile(0.99));
+    to->set_variants(variants[stats->name]);
+  }
+  auto add_quantiles = [&](const char* name, const LatencyHistogram& histogram) {
+    LatencyHistogram::Counts counts = histogram.Read();
+    api::GetStatusResponse::Quantiles* to = response->add_latencies();
+    to->set_name(name);
+    to->set_count(counts.total);
+    to->set_p50_seconds(counts.Quantile(0.5));
+    to->set_p90_seconds(counts.Quantile(0.9));
+    to->set_p99_seconds(counts.Quantile(0.99));
+  };
+  add_quantiles("launch", metrics.launch_latency);
+  add_quantiles("queue", metrics.queue_latency);
+  add_quantiles("compile", metrics.compile_latency);
+  for (const JitMonitor::Event& event : jit_monitor.Events()) *response->add_jit_events() = event;
+  response->set_jit_during_serving(metrics.jit_during_serving());
+  response->set_jit_monitor(jit_monitor.mode_name());
+  api::GetStatusResponse::Compiles* requests = response->mutable_compile_requests();
+  requests->set_hit(static_cast<uint64_t>(metrics.compile_hit->Value()));
+  requests->set_miss(static_cast<uint64_t>(metrics.compile_miss->Value()));
+  requests->set_coalesced(static_cast<uint64_t>(metrics.compile_coalesced->Value()));
+  requests->set_failed(static_cast<uint64_t>(metrics.compile_failed->Value()));
+  requests->set_timeout(static_cast<uint64_t>(metrics.compile_timeout->Value()));
+  {
+    std::lock_guard<std::mutex> lock(cache_stats_mutex);
+    api::GetStatusResponse::Cache* to = response->mutable_cache();
+    to->set_hits(cache_stats.hits());
+    to->set_misses(cache_stats.misses());
+    to->set_corrupt_entries(cache_stats.corrupt_entries());
+    to->set_evictions(cache_stats.evictions());
+    to->set_disk_bytes(cache_stats.disk_bytes());
+    to->set_state(cache_stats.state());
+    for (const auto& family : cache_stats.families())
+      to->set_entries(to->entries() + family.entries());
+  }
+  response->set_launches_rejected(metrics.launches_rejected());
+  for (const auto& [reason, count] : metrics.FailureReasons()) {
+    api::GetStatusResponse::Reason* to = response->add_failure_reasons();
+    to->set_reason(reason);
+    to->set_count(count);
+  }
+  response->set_tune_trials(static_cast<uint64_t>(metrics.tune_trials->Value()));
+  std::vector<storage::TuningRecord> records = tunings.List("");
+  std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    return a.measured_unix_seconds() > b.measured_unix_seconds();
+  });
+  if (records.size() > kTuningsShown) records.resize(kTuningsShown);
+  for (const storage::TuningRecord& record : records)
+    FillTuning(record, response->add_tunings());
+  auto add_process = [&](const std::string& role, int64_t pid) {
+    std::optional<ProcessInfo> info;
+    if (pid > 0) info = ReadProcessInfo(static_cast<pid_t>(pid));
+    if (!info) return;
+    api::GetStatusResponse::Process* to = response->add_processes();
+    to->set_role(role);
+    to->set_pid(pid);
+    to->set_resident_bytes(info->resident_bytes);
+    to->set_descriptors(info->descriptors);
+    to->set_cpu_seconds(info->cpu_seconds);
+    to->set_threads(info->threads);
+  };
+  add_process("daemon", getpid());
+  for (const std::unique_ptr<Device>& device : devices->all())
+    if (runtime::ExecutorClient* executor = device->started())
+      add_process("executor " + device->name(), executor->pid());
+  for (const BackendWorker& worker : backend->Workers()) add_process("worker", worker.pid);
 }
 
 void Daemon::Running::FillStatus(api::GetStatusResponse* response) {
@@ -314,7 +575,8 @@ void Daemon::Running::FillStatus(api::GetStatusResponse* response) {
   response->set_launches_in_flight(launcher.in_flight());
   response->set_pid(getpid());
   response->set_state_dir(config.state_dir);
-  if (exposition != nullptr) response->set_metrics_address(exposition->address());
+  response->set_metrics_address(metrics_address);
+  FillActivity(response);
 }
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, DaemonParts parts) {
@@ -336,8 +598,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Daem
     spdlog::warn("reading tunings: {}", loaded.ToString());
   RETURN_IF_ERROR(raw->Serve());
   spdlog::info("serving at {}, state in {}", config.listen, config.state_dir);
+  raw->Expose();
   raw->BeginWarmup();
-  raw->exposition = std::make_unique<Exposition>(config.metrics, raw->metrics);
   // Not at once: a launch from a warm cache needs no worker, and should not share its cores with
   // their start.
   raw->timer.After(kWorkerDelay, [raw] { raw->backend->Start(); });
@@ -352,7 +614,7 @@ Daemon::~Daemon() { Drain(); }
 void Daemon::Drain() {
   if (running_ == nullptr) return;
   Running& r = *running_;
-  r.state = "draining";
+  r.state = kDraining;
   r.launcher.StopAccepting();
   if (r.server != nullptr) {
     r.SetHealth(false);
@@ -383,9 +645,17 @@ void Daemon::Drain() {
   r.tuning_thread.Drain();
   r.pool.Drain();
   r.launcher.FlushUsage();
+  if (!r.TrafficPath().empty())
+    if (absl::Status written = r.traffic.WriteFile(r.TrafficPath()); !written.ok())
+      spdlog::warn("keeping what was launched: {}", written.ToString());
   r.sessions.CloseAll();
   running_.reset();
   spdlog::info("stopped");
+}
+
+void Daemon::Reload() {
+  if (absl::Status begun = running_->StartWarmup(nullptr); !begun.ok())
+    spdlog::error("reload: {}", begun.ToString());
 }
 
 api::GetStatusResponse Daemon::Status() {

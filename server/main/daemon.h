@@ -40,6 +40,9 @@ class Daemon {
   // is flushed.
   void Drain();
 
+  // Reads the warm-up manifest again and warms up what is new in it; returns at once.
+  void Reload();
+
   tessera::v1::GetStatusResponse Status();
 
  private:

@@ -169,6 +169,7 @@ int RunDaemon(const std::vector<std::string>& arguments) {
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGHUP);  // reads the manifest again
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
@@ -178,7 +179,10 @@ int RunDaemon(const std::vector<std::string>& arguments) {
     return 1;
   }
   int signal_number = 0;
-  sigwait(&ends, &signal_number);
+  while (sigwait(&ends, &signal_number) == 0 && signal_number == SIGHUP) {
+    spdlog::info("signal {}: reading the manifest again", signal_number);
+    (*daemon)->Reload();
+  }
   spdlog::info("signal {}", signal_number);
   // A second signal ends at once.
   pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);

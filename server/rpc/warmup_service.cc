@@ -77,14 +77,19 @@ class ProgressReactor : public grpc::ServerWriteReactor<api::WarmupProgress> {
 grpc::ServerWriteReactor<api::WarmupProgress>* WarmupService::Warmup(
     grpc::CallbackServerContext* context, const api::WarmupRequest* request) {
   std::shared_ptr<ProgressReactor> reactor = (new ProgressReactor)->self();
-  // A client's manifest names no files of this machine: its modules come with their source.
-  auto no_files = [](const std::string& path) -> absl::StatusOr<std::string> {
-    return absl::InvalidArgumentError(
-        "give the module's text as 'source'; the daemon does not read " + path + " for clients");
-  };
   absl::Status started =
-      warmup_->Start(request->manifest(), request->path(), no_files,
+      warmup_->Start(request->manifest(), request->path(),
+                     FilesOfRequest(request->files(), nullptr),
                      [reactor](const api::WarmupProgress& progress) { reactor->Offer(progress); });
+  if (!started.ok()) reactor->Fail(ToGrpc(started, context));
+  return reactor.get();
+}
+
+grpc::ServerWriteReactor<api::WarmupProgress>* WarmupService::ReloadManifest(
+    grpc::CallbackServerContext* context, const api::ReloadManifestRequest*) {
+  std::shared_ptr<ProgressReactor> reactor = (new ProgressReactor)->self();
+  absl::Status started =
+      reload_([reactor](const api::WarmupProgress& progress) { reactor->Offer(progress); });
   if (!started.ok()) reactor->Fail(ToGrpc(started, context));
   return reactor.get();
 }
@@ -95,6 +100,40 @@ grpc::ServerUnaryReactor* WarmupService::GetWarmup(grpc::CallbackServerContext* 
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   *response = warmup_->Progress();
   call->Finish(grpc::Status::OK);
+  return call;
+}
+
+grpc::ServerUnaryReactor* WarmupService::ExpandManifest(grpc::CallbackServerContext* context,
+                                                        const api::ExpandManifestRequest* request,
+                                                        api::ExpandManifestResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  warmup_->Expand(*request, [=](absl::StatusOr<api::ExpandManifestResponse> expanded) {
+    if (expanded.ok()) *response = *std::move(expanded);
+    call->Finish(ToGrpc(expanded.status(), context));
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* WarmupService::RecordManifest(grpc::CallbackServerContext* context,
+                                                        const api::RecordManifestRequest* request,
+                                                        api::RecordManifestResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  pool_->Run([=] {
+    absl::StatusOr<api::RecordManifestResponse> recorded = warmup_->Record(*request);
+    if (recorded.ok()) *response = *std::move(recorded);
+    call->Finish(ToGrpc(recorded.status(), context));
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* WarmupService::DiffManifest(grpc::CallbackServerContext* context,
+                                                      const api::DiffManifestRequest* request,
+                                                      api::DiffManifestResponse* response) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  warmup_->Diff(*request, [=](absl::StatusOr<api::DiffManifestResponse> difference) {
+    if (difference.ok()) *response = *std::move(difference);
+    call->Finish(ToGrpc(difference.status(), context));
+  });
   return call;
 }
 

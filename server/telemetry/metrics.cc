@@ -8,18 +8,21 @@ namespace {
 // Stages and kernel names come from outside; beyond these many they share one series, "other".
 constexpr size_t kMaxStages = 32;
 constexpr size_t kMaxKernels = 100;
+constexpr size_t kMaxReasons = 64;
 
-// Launches: 1 us to some seconds. Compiles: 1 ms to two minutes.
+// Launches: 1 us to minutes. Compiles: a stage may take 100 us, the whole is cut off by the compile
+// limit.
 const prometheus::Histogram::BucketBoundaries& LaunchBuckets() {
   static const auto* buckets = new prometheus::Histogram::BucketBoundaries{
       1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3,
-      2e-3, 5e-3, 1e-2, 5e-2, 0.1,  0.5,  1,    5,    30};
+      2e-3, 5e-3, 1e-2, 5e-2, 0.1,  0.5,  1,    5,    30,   120};
   return *buckets;
 }
 
 const prometheus::Histogram::BucketBoundaries& CompileBuckets() {
   static const auto* buckets = new prometheus::Histogram::BucketBoundaries{
-      1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120};
+      1e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,
+      0.2,  0.5,  1,    2,    5,    10,   30,   60,   120, 300};
   return *buckets;
 }
 
@@ -49,7 +52,10 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
 
   auto& launches = counter("tessera_launches_total", "Launches, by result.");
   launch_ok = &launches.Add({{"result", "ok"}});
-  launch_failed = &launches.Add({{"result", "failed"}});
+  launch_failed_ = &launches.Add({{"result", "failed"}});
+  launch_rejected_ = &launches.Add({{"result", "rejected"}});
+  launch_failures_ =
+      &counter("tessera_launch_failures_total", "Failed and rejected launches, by reason.");
   launch_queue_seconds = &histogram("tessera_launch_queue_duration_seconds",
                                     "From the request to the start on the device.")
                               .Add({}, LaunchBuckets());
@@ -75,6 +81,12 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
   warmup_total = &warmup.Add({{"state", "total"}});
   warmup_done = &warmup.Add({{"state", "done"}});
   warmup_failed = &warmup.Add({{"state", "failed"}});
+  warmup_compiled = &warmup.Add({{"state", "compiled"}});
+  warmup_cached = &warmup.Add({{"state", "cached"}});
+  warmup_required = &warmup.Add({{"state", "required"}});
+  warmup_seconds = gauge("tessera_warmup_duration_seconds", "Of the last warm-up, so far.");
+  warmup_failed_manifests = gauge("tessera_warmup_manifest_error",
+                                  "1 when the manifest could not be read the last time.");
   ready = gauge("tessera_ready", "1 when health says SERVING.");
 
   tune_trials = &counter("tessera_tune_trials_total", "Configurations measured.").Add({});
@@ -83,15 +95,13 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
   tune_seconds = &histogram("tessera_tune_duration_seconds", "Time of a tuning run.")
                       .Add({}, CompileBuckets());
 
-  executor_restarts = gauge("tessera_executor_restarts", "Executor processes replaced.");
-  worker_restarts = gauge("tessera_compiler_worker_restarts", "Compiler workers replaced.");
+  tune_budget_used =
+      gauge("tessera_tune_budget_used_ratio", "Share of its budget that the last tuning used.");
 
-  cache_entries = gauge("tessera_cache_entries", "Entries of the cache.");
-  cache_bytes = gauge("tessera_cache_bytes", "Bytes of the cache on disk.");
-  cache_hits = gauge("tessera_cache_hits_total", "Lookups that found their entry.");
-  cache_misses = gauge("tessera_cache_misses_total", "Lookups that did not.");
-  cache_evictions = gauge("tessera_cache_evictions_total", "Entries removed for space.");
-  cache_corrupt = gauge("tessera_cache_corrupt_entries_total", "Damaged entries dropped.");
+  auto& kills = counter("tessera_compiler_worker_kills_total",
+                        "Compiler workers that ended before their work, by reason.");
+  workers_killed_deadline = &kills.Add({{"reason", "deadline"}});
+  workers_died = &kills.Add({{"reason", "died"}});
 }
 
 void Metrics::ObserveCompile(const std::string& stage, double seconds) {
@@ -105,9 +115,48 @@ void Metrics::ObserveCompile(const std::string& stage, double seconds) {
     histogram = slot;
   }
   histogram->Observe(seconds);
+  if (stage == "total") compile_latency.Add(seconds);
+}
+
+void Metrics::CountFailedLaunch(const std::string& reason) {
+  launch_failed_->Increment();
+  CountReason(reason);
+}
+
+void Metrics::CountRejectedLaunch(const std::string& reason) {
+  rejected_.fetch_add(1, std::memory_order_relaxed);
+  launch_rejected_->Increment();
+  CountReason(reason);
+}
+
+void Metrics::CountReason(const std::string& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::string name =
+      failure_reasons_.count(reason) || failure_reasons_.size() < kMaxReasons ? reason : "other";
+  prometheus::Counter*& slot = failure_reasons_[name];
+  if (slot == nullptr) slot = &launch_failures_->Add({{"reason", name}});
+  slot->Increment();
+}
+
+std::map<std::string, uint64_t> Metrics::FailureReasons() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::map<std::string, uint64_t> reasons;
+  for (const auto& [reason, counter] : failure_reasons_)
+    reasons[reason] = static_cast<uint64_t>(counter->Value());
+  return reasons;
+}
+
+void Metrics::CountDeviceTime(int device, double queue, double busy) {
+  launch_latency.Add(busy);
+  queue_latency.Add(queue);
+  if (device < 0 || device >= static_cast<int>(device_time.size())) return;
+  device_time[device].launches.fetch_add(1, std::memory_order_relaxed);
+  device_time[device].nanoseconds.fetch_add(busy > 0 ? static_cast<uint64_t>(busy * 1e9) : 0,
+                                            std::memory_order_relaxed);
 }
 
 void Metrics::CountJitDuringServing(const std::string& kernel) {
+  jit_.fetch_add(1, std::memory_order_relaxed);
   std::lock_guard<std::mutex> lock(mutex_);
   std::string name =
       jit_kernels_.count(kernel) || jit_kernels_.size() < kMaxKernels ? kernel : "other";

@@ -66,6 +66,7 @@ absl::StatusOr<api::LaunchResponse> Tuner::LaunchAndWait(const api::LaunchReques
   std::future<absl::Status> ended = pending->ended.get_future();
   LaunchWait wait;
   wait.timeout = timeout;
+  wait.may_compile = true;  // candidates are compiled on purpose
   launcher_->Launch(request, wait, &pending->response, [pending](absl::Status status) {
     pending->ended.set_value(std::move(status));
   });
