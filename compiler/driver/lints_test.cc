@@ -1,11 +1,11 @@
 // Warnings about kernels: each mistake is found, with its line, and the correct kernel beside it gets none.
-#include <fstream>
 #include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/driver/test_compile.h"
+#include "compiler/library/catalog.h"
 
 namespace tessera::compiler {
 namespace {
@@ -153,6 +153,36 @@ TEST(NarrowAccumulators, ShortOrWideSumsGetNoWarning) {
                        "tl.store(out + tl.arange(0, BLOCK), acc.to(tl.float32))\n",
                        "fp16", "BLOCK=64"),
               IsEmpty());
+}
+
+TEST(Lints, ShippedKernelsGetNone) {
+  const std::string row = "x_ptr=*fp16:16,out_ptr=*fp16:16,x_stride=i32,out_stride=i32,cols=i32";
+  const std::string norm = "x_ptr=*fp16:16,weight_ptr=*fp16:16,out_ptr=*fp16:16,x_stride=i32,out_stride=i32,cols=i32,eps=fp32";
+  const std::string linear =
+      "x_ptr=*fp16:16,w_ptr=*fp16:16,bias_ptr=*fp16:16,out_ptr=*fp16:16,M=i32,N=i32,K=i32,stride_xm=i32,stride_xk=1,stride_wk=i32,stride_wn=1,"
+      "stride_bias=1,stride_om=i32,stride_on=1";
+  struct Case {
+    std::string op, kernel, signature, constants;
+  };
+  const Case cases[] = {{"softmax", "softmax_row", row, "BLOCK=2048"},
+                        {"softmax", "softmax_blocks", row, "BLOCK=2048"},
+                        {"rmsnorm", "rmsnorm_row", norm, "BLOCK=2048"},
+                        {"rmsnorm", "rmsnorm_blocks", norm, "BLOCK=2048"},
+                        {"linear", "linear", linear, "ACTIVATION=gelu,PRECISION=tf32,BLOCK_M=64,BLOCK_N=128,BLOCK_K=64,GROUP_M=8"}};
+  int compiled = 0;
+  for (const Case& c : cases)
+    for (const library::OpDescription& op : library::ListOps()) {
+      if (op.name != c.op) continue;
+      ++compiled;
+      auto job = MakeJob(std::string(op.source.text()), c.kernel, c.signature, c.constants);
+      ASSERT_TRUE(job.ok()) << job.status();
+      std::vector<storage::Diagnostic> diagnostics;
+      auto artifact = Compiler().Compile(*job, &diagnostics);
+      ASSERT_TRUE(artifact.ok()) << artifact.status();
+      EXPECT_THAT(std::vector<std::string>(artifact->metadata().notes().begin(), artifact->metadata().notes().end()), IsEmpty()) << c.kernel;
+      EXPECT_GT(artifact->metadata().launch_facts().accesses_size(), 1) << c.kernel;
+    }
+  EXPECT_EQ(compiled, 5);
 }
 
 }  // namespace
