@@ -22,6 +22,7 @@ void AddGpuTilePasses(mlir::OpPassManager* passes, const GpuOptions& options) {
 
 void AddGpuSimtPasses(mlir::OpPassManager* passes, const GpuOptions& options) {
   passes->addPass(CreateTileToSimtPass(options));
+  if (options.guarded) passes->addNestedPass<mlir::func::FuncOp>(CreateGuardAccessesPass());
   passes->addNestedPass<mlir::func::FuncOp>(CreateAllocateSharedPass());
   passes->addNestedPass<mlir::func::FuncOp>(CreateInsertBarriersPass());
 }

@@ -69,6 +69,7 @@ void RegisterPasses() {
   registerPass([] { return CreateAssignLayoutsPass(); });
   registerPass([] { return CreateTileToSimtPass(); });
   registerPass([] { return CreateAllocateSharedPass(); });
+  registerPass([] { return CreateGuardAccessesPass(); });
   registerPass([] { return CreateInsertBarriersPass(); });
   registerPass([]() -> std::unique_ptr<Pass> { return std::make_unique<PrintAxisInfo>(); });
   registerPass([] { return createCanonicalizerPass(); });

@@ -13,6 +13,8 @@ namespace tessera::compiler {
 std::unique_ptr<mlir::Pass> CreateAllocateSharedPass();
 std::unique_ptr<mlir::Pass> CreateAssignLayoutsPass(const GpuOptions& options = {});
 std::unique_ptr<mlir::Pass> CreateExpandDotsPass(const GpuOptions& options = {});
+// Two more i64 parameters a pointer parameter: first address of the buffer, and the one behind its last.
+std::unique_ptr<mlir::Pass> CreateGuardAccessesPass();
 std::unique_ptr<mlir::Pass> CreateInsertBarriersPass();
 std::unique_ptr<mlir::Pass> CreateStageDotOperandsPass(const GpuOptions& options = {});
 
