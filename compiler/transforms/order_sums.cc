@@ -3,8 +3,8 @@
 // The order decides the value of an fp16 or bf16 sum, and the last bits of an fp32 one. A block is spread over threads as
 // Triton spreads what it loads: up to 16 bytes of consecutive elements a thread, 32 threads a warp, the warps, and what
 // is left goes round again. Each thread adds its elements from first to last; the lanes of a warp are folded in halves,
-// then the warps. A product that is summed is fused with the first addition. Assumes that products that occur twice are
-// one operation (CSE); leaves blocks that have more elements than the limits alone.
+// then the warps. A product that is summed is fused with the first addition. Leaves blocks that have more elements than
+// the limits alone.
 //
 //   %s = tile.reduce(%x) axis 0 : (tensor<8xf32>) -> f32      (one element a thread)
 // becomes
@@ -39,6 +39,13 @@ bool IsPlainSum(tile::ReduceOp reduce) {
   auto add = dyn_cast<arith::AddFOp>(&body.front());
   return add && body.back().getOperand(0) == add.getResult() && add.getLhs() != add.getRhs() &&
          isa<BlockArgument>(add.getLhs()) && isa<BlockArgument>(add.getRhs());
+}
+
+// Whether the product, or an equal one, has another use than its sum.
+bool IsNeededElsewhere(arith::MulFOp product) {
+  return !product->hasOneUse() || llvm::any_of(product.getLhs().getUsers(), [&](Operation* user) {
+    return user != product && isa<arith::MulFOp>(user) && user->getOperands() == product->getOperands();
+  });
 }
 
 // How many elements, lanes and warps of a block lie along each dimension.
@@ -142,7 +149,7 @@ class OrderSums : public PassWrapper<OrderSums, OperationPass<func::FuncOp>> {
     Value sum = source;
     if (registers > 1) {
       // A product that is needed elsewhere too is not fused here: it exists.
-      bool fused = product && product->hasOneUse() && registers <= kMostFusedRegisters;
+      bool fused = product && !IsNeededElsewhere(product) && registers <= kMostFusedRegisters;
       sum = fused ? SumOfProducts(product, low, threads, registers) : SumInThread(source, low, threads, registers);
       product = nullptr;
     }

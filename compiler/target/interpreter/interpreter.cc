@@ -6,13 +6,15 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/dialect/tile/tile.h"
 #include "compiler/target/interpreter/build_program.h"
 #include "compiler/target/interpreter/program.h"
 #include "compiler/transforms/transforms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/Passes.h"
 
 namespace tessera::interpreter {
 
@@ -24,6 +26,21 @@ Interpreter::Interpreter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Interpreter::~Interpreter() = default;
 
 size_t Interpreter::parameter_count() const { return impl_->program.parameters.size(); }
+
+namespace {
+
+// Loads whose value nobody uses are not made, as in Triton: kernels point them anywhere.
+void DropUnusedLoads(mlir::func::FuncOp kernel) {
+  std::vector<mlir::Operation*> found;
+  kernel.walk([&](mlir::Operation* op) { found.push_back(op); });
+  for (auto op = found.rbegin(); op != found.rend(); ++op) {
+    auto load = mlir::dyn_cast<tile::LoadOp>(*op);
+    bool arithmetic = mlir::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>((*op)->getDialect());
+    if ((*op)->use_empty() && ((load && !load.getIsVolatile()) || arithmetic)) (*op)->erase();
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(mlir::ModuleOp module, absl::string_view kernel) {
   mlir::func::FuncOp found;
@@ -40,11 +57,12 @@ absl::StatusOr<std::unique_ptr<Interpreter>> Interpreter::Create(mlir::ModuleOp 
   // The program is made of a copy in which sums and products are combined as on a GPU.
   mlir::OwningOpRef<mlir::ModuleOp> own = module.clone();
   mlir::PassManager passes(module.getContext());
-  passes.addPass(mlir::createCSEPass());
   passes.addNestedPass<mlir::func::FuncOp>(compiler::CreateOrderSumsPass());
   passes.addNestedPass<mlir::func::FuncOp>(compiler::CreateContractMultiplyAddPass());
   if (mlir::failed(passes.run(*own))) return absl::InternalError(absl::StrCat(std::string(found.getName()), ": preparing the kernel failed"));
-  absl::StatusOr<Program> program = BuildProgram(own->lookupSymbol<mlir::func::FuncOp>(found.getName()));
+  auto kernel_copy = own->lookupSymbol<mlir::func::FuncOp>(found.getName());
+  DropUnusedLoads(kernel_copy);
+  absl::StatusOr<Program> program = BuildProgram(kernel_copy);
   if (!program.ok()) return program.status();
   auto impl = std::make_unique<Impl>();
   impl->program = *std::move(program);
