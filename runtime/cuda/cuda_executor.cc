@@ -83,6 +83,7 @@ class CudaExecutor {
   std::string record_;   // for its memory
   RingCommand command_;  // likewise
   uint64_t idle_poll_ns_ = kPollNs;
+  uint64_t last_command_ns_ = 0;
 };
 
 absl::Status CudaExecutor::Handle(const worker::ExecutorRequest& request,
@@ -208,6 +209,7 @@ bool CudaExecutor::TakeCommands() {
     const absl::Status decoded = DecodeCommand(record_, &command_);
     if (!decoded.ok()) Die(decoded);
     Execute(command_);
+    last_command_ns_ = MonotonicNanos();
   }
   return true;
 }
@@ -220,8 +222,9 @@ void CudaExecutor::Await() {
     idle_poll_ns_ = MonotonicNanos() - before < kBusyPollNs ? kBusyPollNs : kPollNs;
     return;
   }
-  const uint64_t age = engine_->ShortestAgeNs(MonotonicNanos());
-  if (age < kWatchNs) {
+  const uint64_t now = MonotonicNanos();
+  const uint64_t age = engine_->ShortestAgeNs(now);
+  if (age < kWatchNs || now - last_command_ns_ < kBusyPollNs) {
     // Short, for Poll must ask the driver now and then whether the context still lives.
     PollFor(kMinSleepNs, [&] { return ring.Readable() || engine_->SomethingEnded(); });
     return;
@@ -239,7 +242,6 @@ void CudaExecutor::Execute(const RingCommand& command) {
       return events_->Remove(command.object);
     case CommandKind::kLaunch:
     case CommandKind::kCopy:
-    case CommandKind::kSignal:
       break;
   }
   DeviceLaunch launch;
@@ -262,11 +264,8 @@ absl::Status CudaExecutor::Resolve(const RingCommand& command, DeviceLaunch* lau
     launch->waits.push_back(std::move(event));
   }
   for (uint64_t id : command.signals) {
-    absl::StatusOr<std::shared_ptr<DeviceEvent>> event = events_->Find(id);
-    // What is owed from an earlier executor is signalled as far as it is still there.
-    if (!event.ok() && command.kind == CommandKind::kSignal) continue;
-    RETURN_IF_ERROR(event.status());
-    launch->signals.push_back(*std::move(event));
+    ASSIGN_OR_RETURN(std::shared_ptr<DeviceEvent> event, events_->Find(id));
+    launch->signals.push_back(std::move(event));
   }
   if (command.kind == CommandKind::kLaunch) return ResolveKernel(command, launch);
   if (command.kind == CommandKind::kCopy) return ResolveCopy(command, launch);

@@ -1,6 +1,7 @@
 #include "runtime/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,9 @@
 
 namespace tessera::runtime {
 namespace {
+
+constexpr int kMpsTries = 500;
+constexpr useconds_t kMpsPauseUs = 10000;
 
 absl::Status Resolve(void* library, const char* symbol, const char* older, void** function) {
   *function = dlsym(library, symbol);
@@ -55,7 +59,13 @@ absl::StatusOr<const CudaDriver*> Load() {
   static CudaDriver driver;
   absl::Status resolved = ResolveAll(library, &driver);
   if (!resolved.ok()) return resolved;
-  const CUresult result = driver.cuInit(0);
+  // After a fault under MPS the server ends and is started again.
+  CUresult result = CUDA_SUCCESS;
+  for (int tries = 0; tries < kMpsTries; ++tries) {
+    result = driver.cuInit(0);
+    if (result != CUDA_ERROR_MPS_SERVER_NOT_READY) break;
+    usleep(kMpsPauseUs);
+  }
   if (result != CUDA_SUCCESS)
     return absl::UnavailableError(
         absl::StrCat("the CUDA driver does not start: ", CudaErrorText(driver, result)));

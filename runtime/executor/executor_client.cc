@@ -84,8 +84,6 @@ class SupervisedExecutor final : public ExecutorClient {
     std::unique_ptr<ExecutorIncarnation> process;
     std::thread completion_thread;
     std::mutex reader_mutex;  // who reads the completion ring
-    std::vector<RingCompletion>
-        carried;           // by reader_mutex: read by a polling Submit, but not its own
     std::string record;    // by reader_mutex: for its memory
     bool damaged = false;  // by reader_mutex: the ring is not read any more
     std::atomic<bool> ended{false};
@@ -95,7 +93,6 @@ class SupervisedExecutor final : public ExecutorClient {
     uint64_t kernel = 0;
     uint64_t submit_ns = 0;
     bool sent = false;  // in the executor's ring; else in the backlog
-    absl::InlinedVector<uint64_t, 2> signals;
     std::function<void()> on_enqueued;
     DoneCallback done;
   };
@@ -190,7 +187,6 @@ class SupervisedExecutor final : public ExecutorClient {
   std::set<uint64_t> quarantined_;
   std::map<uint64_t, std::string> quarantined_names_;
   std::set<uint64_t> suspected_;     // kernels, once; on probation in every later executor
-  std::vector<uint64_t> owed_;       // events that launches of a dead executor were to signal
   uint64_t next_call_ = 1;
   std::map<uint64_t, Call*> calls_;
 };
@@ -500,8 +496,6 @@ void SupervisedExecutor::FailLaunches(const absl::Status& reason,
         continue;
       }
       if (it->second.sent) --sent_;
-      // Whoever waits for its events on the GPU must not wait for ever.
-      owed_.insert(owed_.end(), it->second.signals.begin(), it->second.signals.end());
       LaunchResult result;
       result.status = reason;
       callbacks.emplace_back(std::move(it->second.done), std::move(result));
@@ -530,8 +524,6 @@ void SupervisedExecutor::ReadCompletions(Life* life) {
     bool damaged;
     {
       std::lock_guard<std::mutex> lock(life->reader_mutex);
-      batch = std::move(life->carried);
-      life->carried.clear();
       RingCompletion completion;
       while (batch.size() < kMaxBatch && TakeOne(life, &completion))
         batch.push_back(std::move(completion));
@@ -572,21 +564,21 @@ bool SupervisedExecutor::TakeOne(Life* life, RingCompletion* completion) {
 }
 
 void SupervisedExecutor::PollForOwn(Life* life, uint64_t id, absl::Duration spin) {
-  std::vector<RingCompletion> own;
-  bool wake = false;
+  std::vector<RingCompletion> batch;
   {
     std::lock_guard<std::mutex> lock(life->reader_mutex);
     PollFor(static_cast<uint64_t>(absl::ToInt64Nanoseconds(spin)), [&] {
       RingCompletion completion;
-      if (!TakeOne(life, &completion))
-        return life->damaged || life->ended.load(std::memory_order_relaxed);
-      wake = completion.id != id;
-      (wake ? life->carried : own).push_back(std::move(completion));
-      return true;
+      while (TakeOne(life, &completion)) {
+        const bool own = completion.id == id;
+        batch.push_back(std::move(completion));
+        if (own || batch.size() >= kMaxBatch) return true;
+      }
+      return life->damaged || life->ended.load(std::memory_order_relaxed);
     });
   }
-  life->process->completions().EndPolling(wake);
-  if (!own.empty()) Deliver(std::move(own));
+  life->process->completions().EndPolling(false);
+  if (!batch.empty()) Deliver(std::move(batch));
 }
 
 void SupervisedExecutor::Deliver(std::vector<RingCompletion> completions) {
@@ -673,12 +665,13 @@ void SupervisedExecutor::SubmitCommand(CommandKind kind, const LaunchCommand& co
     refused = CheckAdmission(command.kernel, queued.record.size());
     if (refused.ok()) {
       life = life_;
-      // Only a launch that is alone in flight is worth polling for: its completion is the next one.
-      // Said before the executor can see the launch, so that it does not wake the completion
-      // thread.
-      polls = spin > absl::ZeroDuration() && life != nullptr && launches_.empty() &&
+      // Worth polling for is a launch that is alone in flight, for its completion is the next one,
+      // and one that is answered when the device has it, for that is soon. Said before the executor
+      // can see the launch, so that it does not wake the completion thread.
+      polls = spin > absl::ZeroDuration() && life != nullptr &&
+              (launches_.empty() || command.on_enqueued) &&
               life->process->completions().BeginPolling();
-      launches_.emplace(id, PendingLaunch{command.kernel, MonotonicNanos(), false, command.signals,
+      launches_.emplace(id, PendingLaunch{command.kernel, MonotonicNanos(), false,
                                           command.on_enqueued, std::move(done)});
       CountLaunchesLocked();
       sent = EnqueueLocked(std::move(queued));
@@ -715,8 +708,6 @@ bool SupervisedExecutor::WriteLocked(const QueuedCommand& command) {
     return false;
   }
   switch (command.kind) {
-    case CommandKind::kSignal:
-      break;
     case CommandKind::kLaunch:
     case CommandKind::kCopy:
       launches_.at(command.id).sent = true;
@@ -740,16 +731,6 @@ bool SupervisedExecutor::WriteLocked(const QueuedCommand& command) {
 
 bool SupervisedExecutor::FlushBacklogLocked() {
   bool flushed = false;
-  if (life_ != nullptr && !owed_.empty()) {
-    std::set<uint64_t> events;
-    for (uint64_t event : owed_)
-      if (events_.count(event) != 0) events.insert(event);
-    owed_.clear();
-    const uint64_t id = next_launch_.fetch_add(1, std::memory_order_relaxed);
-    if (!events.empty())
-      backlog_.push_front(
-          {CommandKind::kSignal, id, EncodeSignal(id, {events.begin(), events.end()})});
-  }
   while (life_ != nullptr && !backlog_.empty() && WriteLocked(backlog_.front())) {
     backlog_.pop_front();
     flushed = true;

@@ -215,7 +215,7 @@ void Executor::Execute(const RingCommand& command) {
   else if (command.kind == CommandKind::kLaunch)
     RunLaunch(command, &completion);
   else
-    return;
+    return;  // events, which this device has none of
   const std::string record = EncodeCompletion(completion, max_completion_bytes_);
   const absl::Status posted = completions_->Write({record}, never_stop_);
   if (!posted.ok()) Die(posted);

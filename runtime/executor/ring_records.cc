@@ -77,11 +77,6 @@ std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& co
   return record;
 }
 
-std::string EncodeSignal(uint64_t id, const std::vector<uint64_t>& events) {
-  LaunchCommand command;
-  command.signals.assign(events.begin(), events.end());
-  return EncodeCommand(CommandKind::kSignal, id, command);
-}
 
 std::string EncodeRemoval(CommandKind kind, uint64_t object) {
   LaunchCommand command;

@@ -20,14 +20,13 @@
 namespace tessera::runtime {
 
 // kCopy is a launch without a kernel: its two parameters are the places to copy to and from, their
-// extent the bytes. kSignal only signals events.
+// extent the bytes.
 enum class CommandKind : uint32_t {
   kLaunch = 1,
   kUnmapRegion = 2,
   kUnloadKernel = 3,
   kCopy = 4,
-  kSignal = 5,
-  kReleaseEvent = 6,
+  kReleaseEvent = 5,
 };
 
 // Daemon to executor. Taken one after the other, in order.
@@ -47,8 +46,6 @@ struct RingCommand {
 };
 
 std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& command);
-// A kSignal for `events`.
-std::string EncodeSignal(uint64_t id, const std::vector<uint64_t>& events);
 std::string EncodeRemoval(CommandKind kind, uint64_t object);
 // DATA_LOSS: no command. Reuses `command`'s memory.
 absl::Status DecodeCommand(absl::string_view record, RingCommand* command);

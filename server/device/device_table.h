@@ -25,6 +25,7 @@ struct DeviceDescription {
   // Of a GPU alone.
   worker::DeviceProbe::Gpu gpu;
   int driver_version = 0;  // as CUDA counts: 13000
+  bool one_of_several = false;  // GPUs of this daemon
 
   bool is_gpu() const { return !gpu.uuid().empty(); }
   const std::string& uuid() const { return gpu.uuid(); }

@@ -93,6 +93,7 @@ std::vector<DeviceDescription> DescribeGpus(const worker::DeviceProbe& probe) {
     device.model = gpu.name();
     device.gpu = gpu;
     device.driver_version = probe.driver_version();
+    device.one_of_several = probe.gpus_size() > 1;
     if (device.target.empty()) {
       spdlog::warn("{} ({}) has compute capability {}.{}; 8.0 and later are used", device.name,
                    gpu.name(), gpu.compute_major(), gpu.compute_minor());

@@ -64,7 +64,15 @@ absl::Status CheckGpu(const Device& device, const std::string& claimed_uuid) {
   if (!device.description().is_gpu())
     return Error(absl::StatusCode::kInvalidArgument, "CUDA_HANDLES",
                  absl::StrCat("a CUDA handle belongs to a GPU, and ", device.name(), " is none"));
-  if (claimed_uuid.empty() || claimed_uuid == device.description().uuid()) return absl::OkStatus();
+  if (claimed_uuid.empty()) {
+    // CUDA maps a neighbour's memory without a word.
+    if (!device.description().one_of_several) return absl::OkStatus();
+    return Error(absl::StatusCode::kInvalidArgument, "UUID_MISSING",
+                 absl::StrCat("this machine has several GPUs: name the one that the handle belongs "
+                              "to in device_uuid; ",
+                              device.name(), " is ", device.description().uuid()));
+  }
+  if (claimed_uuid == device.description().uuid()) return absl::OkStatus();
   return Error(absl::StatusCode::kInvalidArgument, "OTHER_DEVICE",
                absl::StrCat("the handle belongs to ", claimed_uuid, ", but ", device.name(),
                             " is ", device.description().uuid()),

@@ -70,6 +70,9 @@ class GpuRuntimeTest : public ::testing::Test {
   static void Fill(CUdeviceptr address, size_t count, int32_t value) {
     std::vector<int32_t> values(count, value);
     EXPECT_CUDA(driver_->cuMemcpyHtoD(address, values.data(), count * 4));
+    // A small copy may return before the bytes are on the GPU, and another process's launch is not
+    // ordered behind it.
+    EXPECT_CUDA(driver_->cuCtxSynchronize());
   }
   static std::vector<int32_t> Read(CUdeviceptr address, size_t count) {
     std::vector<int32_t> values(count, -1);
@@ -205,7 +208,10 @@ TEST_F(GpuRuntimeTest, RefusesHandlesOfOtherGpusWithBothUuids) {
   CUdeviceptr there = Allocate(4096);
   ASSERT_CUDA(driver_->cuIpcGetMemHandle(&handle, there));
   gpu_->MakeCurrent();
+  // With several GPUs the UUID must be named: CUDA maps a neighbour's memory without a word.
   auto found = client_->ImportCudaIpc(BytesOf(handle), {"cuda:0", "", 0, 0});
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << found.status();
+  found = client_->ImportCudaIpc(BytesOf(handle), {"cuda:0", gpus.gpus(1).uuid(), 0, 0});
   EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << found.status();
   for (int i = 0; i < 2; ++i)
     EXPECT_TRUE(absl::StrContains(found.status().message(), gpus.gpus(i).uuid()))

@@ -3,7 +3,7 @@
 // in one run. Prints a table; exit status 1 if a bound does not hold (only with --check, under MPS).
 //
 //   launch_latency [--rounds=N] [--check]
-#include <poll.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
@@ -171,8 +171,10 @@ class PingPong {
  public:
   explicit PingPong(Gpu* gpu) {
     int ends[2];
-    TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "sockets are to be had");
+    TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
+                  "sockets are to be had");
     fd_ = ends[0];
+    fcntl(ends[1], F_SETFD, 0);  // the other process alone gets this end
     std::string flag = absl::StrCat("--ping-pong=", ends[1]);
     char self[] = "/proc/self/exe";
     char* argv[] = {self, &flag[0], nullptr};
@@ -228,9 +230,9 @@ struct Daemon {
     done = MakeEvent();
     CUipcEventHandle handle;
     MUST(cuIpcGetEventHandle(&handle, ready));
-    launch.add_wait_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0"), "an event"));
+    launch.add_wait_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
     MUST(cuIpcGetEventHandle(&handle, done));
-    launch.add_signal_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0"), "an event"));
+    launch.add_signal_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
     launch.set_session(client->session());
     launch.set_module(
         ValueOf(client->RegisterModule({{"kernels.py", kPtxModule}}), "a module").module());
@@ -364,5 +366,6 @@ int main(int argc, char** argv) {
       return 2;
   }
   if (ping_pong >= 0) tessera::ServePingPong(ping_pong);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   return tessera::Measure(rounds, check);
 }
