@@ -124,10 +124,10 @@ AxisInfo OfQuotient(Type type, const AxisInfo& a, const AxisInfo& b) {
   return info;
 }
 
-AxisInfo OfRemainder(Type type, const AxisInfo& a, const AxisInfo& b) {
+AxisInfo OfRemainder(Type type, const AxisInfo& a, const AxisInfo& b, bool assume_non_negative) {
   AxisInfo info = OfPure(type, {a, b});
   info.non_negative = a.non_negative;
-  if (!a.non_negative) return info;
+  if (!a.non_negative && !assume_non_negative) return info;
   for (int d = 0; d < info.rank(); ++d) {
     int64_t b_divisor = DivisorOfAll(b, d);
     info.contiguity[d] = Gcd(Gcd(a.contiguity[d], a.divisibility[d]), Gcd(b_divisor, b.constancy[d]));
@@ -214,7 +214,7 @@ llvm::raw_ostream& operator<<(llvm::raw_ostream& out, const AxisInfo& info) {
   return out;
 }
 
-AxisInfoAnalysis::AxisInfoAnalysis(Operation* root) {
+AxisInfoAnalysis::AxisInfoAnalysis(Operation* root, Remainders remainders) : remainders_(remainders) {
   if (auto function = dyn_cast<func::FuncOp>(root)) {
     if (function.isExternal()) return;
     for (auto [i, argument] : llvm::enumerate(function.getArguments())) {
@@ -366,6 +366,7 @@ AxisInfo AxisInfoAnalysis::Compute(Operation* op, unsigned result) const {
     raise(info.constancy, hint.getConstancy());
     return info;
   }
+  if (isa<tile::ConvertLayoutOp>(op)) return in[0];
   if (isa<tile::AddPtrOp>(op)) return OfSum(type, in[0], in[1], false, PointeeBytes(type));
   if (isa<tile::PtrCastOp>(op)) {
     info = in[0];
@@ -378,7 +379,7 @@ AxisInfo AxisInfoAnalysis::Compute(Operation* op, unsigned result) const {
   if (isa<arith::SubIOp>(op)) return OfSum(type, in[0], in[1], true, 1);
   if (isa<arith::MulIOp>(op)) return OfProduct(type, in[0], in[1]);
   if (isa<tile::DivSOp, tile::DivUOp, arith::DivSIOp, arith::DivUIOp>(op)) return OfQuotient(type, in[0], in[1]);
-  if (isa<tile::RemSOp, tile::RemUOp, arith::RemSIOp, arith::RemUIOp>(op)) return OfRemainder(type, in[0], in[1]);
+  if (isa<tile::RemSOp, tile::RemUOp, arith::RemSIOp, arith::RemUIOp>(op)) return OfRemainder(type, in[0], in[1], remainders_ == Remainders::kUnsigned);
   if (isa<arith::ShLIOp>(op) && in[1].constant && *in[1].constant >= 0 && *in[1].constant < 40)
     return OfProduct(type, in[0], OfConstant(op->getOperand(1).getType(), int64_t{1} << *in[1].constant));
   if (isa<arith::ShRSIOp, arith::ShRUIOp>(op) && in[1].constant && *in[1].constant >= 0 && *in[1].constant < 40)

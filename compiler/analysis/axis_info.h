@@ -39,7 +39,10 @@ llvm::raw_ostream& operator<<(llvm::raw_ostream& out, const AxisInfo& info);
 // "tile.divisibility" of function arguments.
 class AxisInfoAnalysis {
  public:
-  explicit AxisInfoAnalysis(mlir::Operation* root);
+  // kUnsigned: remainders are taken of values that are not negative, as Triton's own analysis assumes. Right for what
+  // becomes an address: `(start + range) % n` of a negative start lies outside of every buffer.
+  enum class Remainders { kSigned, kUnsigned };
+  explicit AxisInfoAnalysis(mlir::Operation* root, Remainders remainders = Remainders::kSigned);
   // Known-nothing for values that were not there when the analysis ran.
   AxisInfo Get(mlir::Value value) const;
 
@@ -47,6 +50,7 @@ class AxisInfoAnalysis {
   void VisitBlock(mlir::Block& block);
   void VisitOp(mlir::Operation* op);
   AxisInfo Compute(mlir::Operation* op, unsigned result) const;
+  const Remainders remainders_;
   llvm::DenseMap<mlir::Value, AxisInfo> info_;
 };
 

@@ -156,7 +156,7 @@ LayoutPlan::Access LayoutPlan::Describe(Operation* op, const AxisInfoAnalysis& a
 }
 
 void LayoutPlan::FindAccesses(func::FuncOp function) {
-  AxisInfoAnalysis axis(function);
+  AxisInfoAnalysis axis(function, AxisInfoAnalysis::Remainders::kUnsigned);
   std::map<std::vector<int64_t>, int64_t> widest;
   for (Operation* op : ops_) {
     if (!isa<tile::LoadOp, tile::StoreOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op)) continue;

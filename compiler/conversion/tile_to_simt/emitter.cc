@@ -10,7 +10,7 @@ namespace tessera::compiler {
 using namespace mlir;
 
 Emitter::Emitter(func::FuncOp source, func::FuncOp target, const GpuOptions& options)
-    : source_(source), target_(target), options_(options), b_(source.getContext()), loc_(source.getLoc()), axis_(source) {}
+    : source_(source), target_(target), options_(options), b_(source.getContext()), loc_(source.getLoc()), axis_(source, AxisInfoAnalysis::Remainders::kUnsigned) {}
 
 const Registers& Emitter::Get(Value value) const {
   auto found = values_.find(value.getAsOpaquePointer());
