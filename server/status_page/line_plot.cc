@@ -31,7 +31,10 @@ class Axis {
         if (value > 0) least = std::min(least, value);
       }
     if (!logarithmic_) {
-      top_ = RoundUp(most);
+      double unit = 1;
+      while (plot.binary && most >= 1024 * unit) unit *= 1024;
+      top_ = plot.binary ? unit * std::exp2(std::ceil(std::log2(std::max(most / unit, 1.0))))
+                         : RoundUp(most);
       for (int i = 0; i <= 2; ++i) ticks_.push_back(top_ * i / 2);
       return;
     }
@@ -109,7 +112,8 @@ std::string RenderPlot(const Plot& plot) {
                           kLeft, kWidth - kRight, y, y, kLeft - 6, y + 3.5,
                           EscapeHtml(plot.label(tick)));
   }
-  for (int minutes = 0; minutes <= static_cast<int>(plot.span_seconds / 60); minutes += 5) {
+  int step = plot.span_seconds > 300 ? 5 : 1;
+  for (int minutes = 0; minutes <= static_cast<int>(plot.span_seconds / 60); minutes += step) {
     double x = X(minutes * 60, plot.span_seconds);
     absl::StrAppendFormat(
         &svg, "<text class=\"tick\" x=\"%.1f\" y=\"%.0f\" text-anchor=\"%s\">%s</text>", x,

@@ -20,6 +20,7 @@ struct Plot {
   std::vector<PlotLine> lines;
   double span_seconds = 900;
   double least_top = 0;  // the axis reaches at least so far
+  bool binary = false;       // ticks at powers of two, for bytes
   bool logarithmic = false;  // of a logarithmic axis values of 0 are gaps
   std::function<std::string(double)> label;  // of the axis
 };

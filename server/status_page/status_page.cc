@@ -33,8 +33,11 @@ header .meta{color:var(--dim)}
 .pill.warn{background:var(--warn)}.pill.bad{background:var(--bad)}
 @media (prefers-color-scheme:dark){.pill{color:#10141a}}
 section,.tile{background:var(--card);border:1px solid var(--rule);border-radius:10px;padding:14px 16px}
+.tile{padding:12px}
 section{margin-bottom:14px;overflow-x:auto}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin-bottom:14px}
+.tiles{display:grid;grid-template-columns:repeat(8,1fr);gap:12px;margin-bottom:14px}
+@media (max-width:1100px){.tiles{grid-template-columns:repeat(4,1fr)}}
+@media (max-width:640px){.tiles{grid-template-columns:repeat(2,1fr)}}
 .tile .name{color:var(--dim);font-size:12px}
 .tile .value{font-size:22px;font-weight:600;font-variant-numeric:tabular-nums;letter-spacing:-.01em}
 .tile .note{color:var(--dim);font-size:12px}
@@ -187,21 +190,27 @@ PlotLine LineOf(const std::vector<HistoryPoint>& points, const char* name, const
 
 void Plots(const std::vector<HistoryPoint>& points, std::string* html) {
   absl::StrAppend(html, "<div class=\"plots\">");
+  // A young daemon's plots begin with it.
+  double span = points.empty() ? 0 : points.front().age_seconds;
+  span = std::clamp(60 * std::ceil(span / 60), 120.0, 900.0);
   Plot launches{"Launches a second", {}};
   launches.label = Short;
   launches.lines = {LineOf(points, "all", "", &HistoryPoint::launches, true),
                     LineOf(points, "failed", "fail", &HistoryPoint::failures)};
+  launches.span_seconds = span;
   absl::StrAppend(html, RenderPlot(launches));
-  Plot latency{"Device time of a launch", {}};
+  Plot latency{"Device time", {}};
   latency.label = Seconds;
   latency.logarithmic = true;
   latency.lines = {LineOf(points, "p50", "", &HistoryPoint::p50_seconds),
                    LineOf(points, "p99", "second", &HistoryPoint::p99_seconds)};
+  latency.span_seconds = span;
   absl::StrAppend(html, RenderPlot(latency));
   Plot compiles{"Compiles a second", {}};
   compiles.label = Short;
   compiles.lines = {LineOf(points, "all", "", &HistoryPoint::compiles, true),
                     LineOf(points, "while serving", "second", &HistoryPoint::jit)};
+  compiles.span_seconds = span;
   absl::StrAppend(html, RenderPlot(compiles));
   Plot hits{"Kernels found in the cache", {}};
   hits.label = Percent;
@@ -210,17 +219,21 @@ void Plots(const std::vector<HistoryPoint>& points, std::string* html) {
   for (const HistoryPoint& point : points)
     if (point.hit_ratio >= 0)
       hits.lines[0].points.emplace_back(point.age_seconds, point.hit_ratio);
+  hits.span_seconds = span;
   absl::StrAppend(html, RenderPlot(hits));
-  Plot busy{"Devices at work", {}};
+  Plot busy{"Devices busy", {}};
   busy.label = Percent;
   busy.least_top = 0.1;
-  busy.lines = {LineOf(points, "device seconds a second", "", &HistoryPoint::busy, true)};
+  busy.lines = {LineOf(points, "all devices", "", &HistoryPoint::busy, true)};
+  busy.span_seconds = span;
   absl::StrAppend(html, RenderPlot(busy));
   Plot memory{"Memory", {}};
   memory.label = Bytes;
   memory.least_top = 1 << 20;
+  memory.binary = true;
   memory.lines = {LineOf(points, "clients'", "", &HistoryPoint::mapped_bytes, true),
                   LineOf(points, "daemon", "third", &HistoryPoint::resident_bytes)};
+  memory.span_seconds = span;
   absl::StrAppend(html, RenderPlot(memory));
   absl::StrAppend(html, "</div>");
 }
@@ -398,14 +411,13 @@ std::string RenderStatusPage(const DaemonState& state, const std::vector<History
   absl::StrAppend(&html, "<div class=\"columns\"><div>");
   WarmUp(state.status, &html);
   Tunings(state.status, now, &html);
-  absl::StrAppend(&html, "</div><div>");
-  JitEvents(state.status, now, &html);
-  Devices(state.status, &html);
-  absl::StrAppend(&html, "</div></div><div class=\"columns\"><div>");
-  Processes(state.status, &html);
-  absl::StrAppend(&html, "</div><div>");
   CacheAndFailures(state, &html);
-  absl::StrAppend(&html, "</div></div><footer>",
+  absl::StrAppend(&html, "</div><div>");
+  Devices(state.status, &html);
+  Processes(state.status, &html);
+  absl::StrAppend(&html, "</div></div>");
+  JitEvents(state.status, now, &html);
+  absl::StrAppend(&html, "<footer>",
                   absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", now, absl::UTCTimeZone()),
                   " \u00b7 read-only, loads again every 5 s \u00b7 compiler ",
                   EscapeHtml(state.status.compiler_build()),

@@ -627,7 +627,8 @@ void Warmup::Diff(const api::DiffManifestRequest& request, Done<api::DiffManifes
 }
 
 bool Warmup::Describe(const std::string& module, api::ManifestModule* to) const {
-  for (const api::ListOpsResponse::Op& op : parts_.ops->List().ops()) {
+  const api::ListOpsResponse ops = parts_.ops->List();
+  for (const api::ListOpsResponse::Op& op : ops.ops()) {
     absl::StatusOr<storage::SourceFile> source = parts_.ops->Source(op.name());
     if (!source.ok()) continue;
     storage::ModuleRecord record;
