@@ -320,6 +320,11 @@ def kernel(o, x, n, OP: tl.constexpr):
     tl.store(o + 8, total)
     first = (1, *(2, n), *[4] * 2)
     tl.store(o + 9, first[0] + 10 * first[1] + 100 * first[2] + 1000 * first[3] + 10000 * len(first))
+    head, *body, tail = (n, 2, 3, 4)
+    left = head
+    while tl.condition(left > 5):
+        left -= 1
+    tl.store(o + 10, left + 10 * len(body) + 100 * body[1] + 1000 * tail)
     literal: tl.constexpr = (5, 6)
     tl.static_assert(literal.type == constexpr_type((5, 6)))
     tl.static_assert(isinstance(literal[0].type, tl.constexpr_type))
@@ -334,7 +339,7 @@ def kernel(o, x, n, OP: tl.constexpr):
   program.constants = "OP=maximum";
   const int n = 7;
   std::vector<int64_t> want = {(n + 1) + 10 * 3 + 100 * (n * 3 + 1), 40 - n, n + 30, 1, 1 + 2 + 4 + 8 + 16, 16 * n, 16 + 17, 16 + 6,
-                               2 + 3 * n, 1 + 20 + 100 * n + 4000 + 50000, 0xabababab, 0xabababab, 0, 1, 2, 3};
+                               2 + 3 * n, 1 + 20 + 100 * n + 4000 + 50000, 5 + 20 + 300 + 4000, 0xabababab, 0, 1, 2, 3};
   Launch(program, {Arg("o", Poison(DType::kInt32, 16)), Arg("x", Poison(DType::kFp16, 1)), Int("n", n)}, [&](const Results& r) { ExpectInts(r.at("o"), want); });
 }
 

@@ -257,6 +257,14 @@ int CudaCapability(const Emitter& e) {
   return capability;
 }
 
+// The GPU's backend, arch and warp_size; None on other targets.
+Value CurrentTarget(Emitter& e, const Arguments&) {
+  if (CudaCapability(e) == 0) return Value::None();
+  Value target = Value::Tuple({Value::Of(Constant::String("cuda")), Value::Int(CudaCapability(e)), Value::Int(32)});
+  target.fields = std::make_shared<std::vector<std::string>>(std::vector<std::string>{"backend", "arch", "warp_size"});
+  return target;
+}
+
 Value IsCuda(Emitter& e, const Arguments&) { return Value::Of(Constant::Bool(CudaCapability(e) > 0)); }
 Value False(Emitter&, const Arguments&) { return Value::Of(Constant::Bool(false)); }
 Value Nothing(Emitter&, const Arguments&) { return Value::None(); }
@@ -292,6 +300,9 @@ void AddProgramBuiltins(BuiltinTable* t) {
   t->Add(".hasattr", "x, name", HasAttribute);
   t->Add("constexpr_type", "value", [](Emitter&, const Arguments& args) { return Value::TypeOfConstant(args["value"]); });
   t->Add("is_cuda", "", IsCuda);
+  t->Add("current_target", "", CurrentTarget);
+  // The condition of a while loop, with hints.
+  t->Add("condition", "cond, disable_licm=False", [](Emitter&, const Arguments& args) { return args["cond"]; });
   t->Add("is_hip is_hip_cdna3 is_hip_cdna4", "", False);
   t->Add("cuda_capability_geq", "major, minor=0", CudaCapabilityGeq);
   // Programmatic dependent launch: targets without it start after the kernel before has ended.

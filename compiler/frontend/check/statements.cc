@@ -182,6 +182,17 @@ void Emitter::AssignTo(const Expr& target, const Value& value, SourceRange place
                                          Describe(value)));
         return;
       }
+      auto star = std::find_if(target.items.begin(), target.items.end(),
+                               [](const ExprPtr& item) { return item->kind == ExprKind::kStarred; });
+      if (star != target.items.end() && value.items->size() + 1 >= target.items.size()) {  // a, *rest, z = values
+        size_t first = star - target.items.begin(), count = value.items->size() + 1 - target.items.size();
+        std::vector<Value> rest(value.items->begin() + first, value.items->begin() + first + count);
+        for (size_t i = 0; i < target.items.size(); ++i) {
+          if (i == first) AssignTo(*target.items[i]->a, Value::Tuple(rest), place);
+          else AssignTo(*target.items[i], (*value.items)[i < first ? i : i + count - 1], place);
+        }
+        return;
+      }
       if (value.items->size() != target.items.size()) {
         Error(target.range, absl::StrCat("a tuple of ", value.items->size(), " cannot be unpacked into ",
                                          target.items.size(), " names"));
