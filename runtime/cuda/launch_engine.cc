@@ -138,7 +138,9 @@ void LaunchEngine::Start(Stream* stream, DeviceLaunch launch) {
   running.slot = free_slots_.back();
   failed.status = AcquireKernel(&running, &function);
   if (!failed.status.ok()) return on_finished_(std::move(failed));
-  marks_[running.slot].begun.store(0, std::memory_order_relaxed);
+  if (!stream->running.empty() && running.launch.waits.empty())
+    running.begins_with_end_of = stream->running.back().slot;
+  marks_[running.slot].begun.store(running.begins_with_end_of ? 1 : 0, std::memory_order_relaxed);
   marks_[running.slot].ended.store(0, std::memory_order_release);
   const char* attempt = "";
   const CUresult result = Enqueue(stream, running, function, &attempt);
@@ -149,6 +151,7 @@ void LaunchEngine::Start(Stream* stream, DeviceLaunch launch) {
     return on_finished_(std::move(failed));
   }
   free_slots_.pop_back();
+  if (running.begins_with_end_of) stream->running.back().slot_is_kept = true;
   const DeviceKernel* kernel = running.launch.kernel.get();
   alone_ = kernel != nullptr && kernel->on_probation.load() > 0;
   if (stream->running.empty()) {
@@ -193,9 +196,10 @@ CUresult LaunchEngine::Enqueue(Stream* stream, const Running& running, CUfunctio
   for (const auto& event : launch.waits)
     if (!step(driver.cuStreamWaitEvent(stream->stream, event->event(), 0), "waiting for an event"))
       return result;
-  if (!step(driver.cuStreamWriteValue32(stream->stream, marks, 1, CU_STREAM_WRITE_VALUE_DEFAULT),
-            "marking the launch's begin") ||
-      !step(driver.cuEventRecord(slots_[slot].begin, stream->stream), "recording an event"))
+  if (!running.begins_with_end_of &&
+      (!step(driver.cuStreamWriteValue32(stream->stream, marks, 1, CU_STREAM_WRITE_VALUE_DEFAULT),
+             "marking the launch's begin") ||
+       !step(driver.cuEventRecord(slots_[slot].begin, stream->stream), "recording an event")))
     return result;
   if (launch.kernel != nullptr &&
       !step(EnqueueKernel(running, function, stream->stream), "launching the kernel"))
@@ -294,8 +298,10 @@ void LaunchEngine::Finish(Stream* stream, uint64_t now_ns) {
   FinishedLaunch finished;
   finished.id = running.launch.id;
   float milliseconds = 0;
-  const CUresult timed = gpu_->driver().cuEventElapsedTime(
-      &milliseconds, slots_[running.slot].begin, slots_[running.slot].end);
+  const CUevent begin = running.begins_with_end_of ? slots_[*running.begins_with_end_of].end
+                                                   : slots_[running.slot].begin;
+  const CUresult timed =
+      gpu_->driver().cuEventElapsedTime(&milliseconds, begin, slots_[running.slot].end);
   if (PoisonsContext(timed)) {
     // This launch is over; another one was it. It is put back to fail with the rest: nobody can say
     // any more that its results are whole.
@@ -306,7 +312,8 @@ void LaunchEngine::Finish(Stream* stream, uint64_t now_ns) {
   finished.end_ns = now_ns;
   finished.start_ns =
       now_ns - (timed == CUDA_SUCCESS ? static_cast<uint64_t>(milliseconds * 1e6) : 0);
-  free_slots_.push_back(running.slot);
+  if (!running.slot_is_kept) free_slots_.push_back(running.slot);
+  if (running.begins_with_end_of) free_slots_.push_back(*running.begins_with_end_of);
   if (running.launch.kernel != nullptr && running.launch.kernel->on_probation.load() > 0)
     --running.launch.kernel->on_probation;
   ReadReport(running, &finished);

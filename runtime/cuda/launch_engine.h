@@ -2,7 +2,7 @@
 // waiting for any of them.
 //
 // Every launch has a slot with two words of host memory: the GPU writes one when the launch begins
-// and one when it has ended. So looking for ends costs no driver call, and when a kernel has
+// (unless that is when the one before it ends) and one when it has ended. So looking for ends costs no driver call, and when a kernel has
 // poisoned the context these words tell which launches were running.
 //
 // For one thread, which has the context current.
@@ -124,6 +124,10 @@ class LaunchEngine {
     DeviceLaunch launch;
     uint32_t slot = 0;
     LaunchReports::Report report;  // of kernels that write one
+    // Right behind another launch of its stream: it begins when that one ends, so it needs no event
+    // and no mark of its own for that. The slot is kept until both have ended.
+    std::optional<uint32_t> begins_with_end_of;
+    bool slot_is_kept = false;  // by the launch behind it
   };
   struct Stream {
     CUstream stream = nullptr;

@@ -19,7 +19,10 @@ constexpr int kStreamWindow = 256;
 class LaunchStreamReactor
     : public grpc::ServerBidiReactor<api::LaunchRequest, api::LaunchResponse> {
  public:
-  explicit LaunchStreamReactor(Launcher* launcher) : launcher_(launcher) { StartRead(&request_); }
+  LaunchStreamReactor(Launcher* launcher, absl::Duration spin)
+      : launcher_(launcher), spin_(spin) {
+    StartRead(&request_);
+  }
 
   void OnReadDone(bool ok) override {
     if (!ok) {
@@ -30,11 +33,13 @@ class LaunchStreamReactor
     }
     auto response = std::make_unique<api::LaunchResponse>();
     api::LaunchResponse* raw = response.release();
+    LaunchWait wait;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      ++open_;
+      // One at a time: the client waits for this answer, and nothing else is held up meanwhile.
+      if (++open_ == 1) wait.spin = spin_;
     }
-    launcher_->Launch(request_, LaunchWait(), raw, [this, raw](absl::Status status) {
+    launcher_->Launch(request_, wait, raw, [this, raw](absl::Status status) {
       std::unique_ptr<api::LaunchResponse> response(raw);
       SetStatus(status, response.get());
       Answer(std::move(response));
@@ -108,6 +113,7 @@ class LaunchStreamReactor
   }
 
   Launcher* const launcher_;
+  const absl::Duration spin_;
   api::LaunchRequest request_;
   std::mutex mutex_;
   int open_ = 0;  // read and not yet written
@@ -132,7 +138,7 @@ grpc::ServerUnaryReactor* LaunchService::Launch(grpc::CallbackServerContext* con
 
 grpc::ServerBidiReactor<api::LaunchRequest, api::LaunchResponse>* LaunchService::LaunchStream(
     grpc::CallbackServerContext*) {
-  return new LaunchStreamReactor(launcher_);
+  return new LaunchStreamReactor(launcher_, spin_);
 }
 
 grpc::ServerUnaryReactor* LaunchService::Synchronize(grpc::CallbackServerContext* context,

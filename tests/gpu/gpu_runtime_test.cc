@@ -344,6 +344,13 @@ TEST_F(GpuRuntimeTest, AFaultCostsTheKernelAndOneRestartAndServesAgainSoon) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StrContains(status.message(), "fault")) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_")) << status;
+  // A fault under MPS is everybody's: this process's context is lost too, and the server takes no new
+  // clients until all that it had are gone.
+  if (Status().gpu().sharing() == "mps") {
+    std::printf("under MPS: %s\n", std::string(status.message()).c_str());
+    std::printf("this process sees: %d\n", driver_->cuCtxSynchronize());
+    return;
+  }
   auto again = client_->Launch(AddOne(module_, *region, 1000));
   ASSERT_TRUE(again.ok()) << again.status();
   const double seconds = absl::ToDoubleSeconds(absl::Now() - before);
@@ -351,11 +358,8 @@ TEST_F(GpuRuntimeTest, AFaultCostsTheKernelAndOneRestartAndServesAgainSoon) {
               std::string(status.message()).c_str());
   EXPECT_LT(seconds, 2.0);
   EXPECT_EQ(Read(x, 1)[0], 2);
-  const bool mps = Status().gpu().sharing() == "mps";
-  if (!mps) {
-    EXPECT_EQ(culprit->Launch(fault).status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_EQ(Status().quarantined_kernels_size(), 1);
-  }
+  EXPECT_EQ(culprit->Launch(fault).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Status().quarantined_kernels_size(), 1);
 }
 
 // Two clients under load, and executors that die of SIGKILL or of a third client's faulting kernel: what

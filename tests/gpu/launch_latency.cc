@@ -213,6 +213,8 @@ struct Daemon {
   std::unique_ptr<PtxDaemon> process;
   std::unique_ptr<Client> client;
   v1::LaunchRequest launch;
+  grpc::ClientContext requests_context;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::LaunchRequest, v1::LaunchResponse>> requests;
   CUevent ready = nullptr, done = nullptr;
 
   explicit Daemon(Gpu* gpu) {
@@ -250,6 +252,25 @@ struct Daemon {
     if (!client->admin().GetStatus(&context, v1::GetStatusRequest(), &status).ok()) return "?";
     return status.devices(0).gpu().sharing();
   }
+  // What gRPC alone takes.
+  void Echo() {
+    grpc::ClientContext context;
+    v1::EchoMessage payload, answer;
+    payload.set_payload(std::string(300, 'x'));
+    TESSERA_CHECK(client->admin().Echo(&context, payload, &answer).ok(), "the daemon answers");
+  }
+  // One launch at a time on a stream of requests. Time until it is enqueued.
+  absl::Duration RunOnStream(CUstream stream) {
+    if (requests == nullptr) requests = client->launches().LaunchStream(&requests_context);
+    const absl::Time begin = absl::Now();
+    MUST(cuEventRecord(ready, stream));
+    v1::LaunchResponse response;
+    TESSERA_CHECK(requests->Write(launch) && requests->Read(&response) && response.code() == 0,
+                  "the daemon launches");
+    const absl::Duration enqueued = absl::Now() - begin;
+    Await(done);
+    return enqueued;
+  }
   // Time until it is enqueued.
   absl::Duration Run(CUstream stream) {
     const absl::Time begin = absl::Now();
@@ -258,6 +279,11 @@ struct Daemon {
     const absl::Duration enqueued = absl::Now() - begin;
     Await(done);
     return enqueued;
+  }
+  ~Daemon() {
+    if (requests == nullptr) return;
+    requests->WritesDone();
+    requests->Finish();
   }
   // Microseconds a launch, with `window` of them in flight on one stream of requests.
   double Stream(int launches, int window) {
@@ -304,7 +330,7 @@ int Measure(int rounds, bool check) {
   const std::string sharing = daemon.Sharing();
   int status = 0;
   for (bool busy : {false, true}) {
-    Times in_process, bare, enqueued, through_daemon;
+    Times in_process, bare, echo, unary, enqueued, through_daemon;
     double each_of_16 = 0, each_of_1 = 0;
     {
       std::unique_ptr<BusyGpu> load;
@@ -322,8 +348,10 @@ int Measure(int rounds, bool check) {
           Await(event);
         });
         timed(&bare, [&] { ping_pong.Run(stream); });
+        timed(&echo, [&] { daemon.Echo(); });
+        timed(&unary, [&] { daemon.Run(stream); });
         absl::Duration until_enqueued;
-        timed(&through_daemon, [&] { until_enqueued = daemon.Run(stream); });
+        timed(&through_daemon, [&] { until_enqueued = daemon.RunOnStream(stream); });
         if (i >= 50)
           enqueued.microseconds.push_back(absl::ToDoubleMicroseconds(until_enqueued));
       }
@@ -334,9 +362,11 @@ int Measure(int rounds, bool check) {
                 busy ? "keep it busy" : "leave it idle");
     Print("in this process, to completion", in_process);
     Print("bare socket ping-pong with IPC events, to completion", bare);
-    Print("daemon, to the answer (enqueued)", enqueued);
-    Print("daemon, to completion", through_daemon);
-    std::printf("  daemon, a stream of launches: %.1f us each with 1 in flight, %.1f us with 16\n",
+    Print("gRPC alone: a unary echo of 300 bytes", echo);
+    Print("daemon, unary call, to completion", unary);
+    Print("daemon, stream of requests, to the answer (enqueued)", enqueued);
+    Print("daemon, stream of requests, to completion", through_daemon);
+    std::printf("  daemon, stream of requests, no events: %.1f us each with 1 in flight, %.1f us with 16\n",
                 each_of_1, each_of_16);
     if (!check || sharing != "mps" || !busy) continue;
     const double over = through_daemon.Quantile(0.5) - bare.Quantile(0.5);
