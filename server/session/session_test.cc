@@ -10,11 +10,14 @@
 #include <cstring>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "gtest/gtest.h"
 #include "runtime/memory/descriptor_socket.h"
 #include "server/device/fake_executor.h"
 #include "server/session/descriptor_socket.h"
+#include "server/session/memory_copy.h"
 #include "server/session/memory_import.h"
 #include "server/session/session_registry.h"
 #include "server/session/socket_file.h"
@@ -160,6 +163,123 @@ TEST_F(SessionTest, OpensPosixShmOnlyForAPeer) {
   shm_unlink(name.c_str());
   EXPECT_EQ(ImportPosixShm(registry_.get(), session_.get(), device_, name, {}).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+class GpuSessionTest : public SessionTest {
+ protected:
+  GpuSessionTest() {
+    for (const char* uuid : {"GPU-a", "GPU-b"}) {
+      DeviceDescription description;
+      description.name = absl::StrCat("cuda:", gpus_.size());
+      description.gpu.set_uuid(uuid);
+      description.one_of_several = true;
+      gpus_.push_back(
+          devices_.Add(std::move(description),
+                       [this]() -> absl::StatusOr<std::unique_ptr<runtime::ExecutorClient>> {
+                         return std::unique_ptr<runtime::ExecutorClient>(new FakeExecutor(&log_));
+                       }));
+    }
+  }
+  absl::StatusOr<std::shared_ptr<Region>> ImportIpc(Device* device, const std::string& uuid,
+                                                    ImportExtent extent = {}) {
+    GpuHandle handle;
+    handle.cuda_ipc = std::string(64, 'h');
+    handle.device_uuid = uuid;
+    return ImportGpuMemory(registry_.get(), session_.get(), device, handle, extent);
+  }
+  static bool NamesBoth(const absl::Status& status) {
+    return absl::StrContains(status.message(), "GPU-a") &&
+           absl::StrContains(status.message(), "GPU-b");
+  }
+
+  std::vector<Device*> gpus_;
+};
+
+TEST_F(GpuSessionTest, FindsDevicesByUuid) {
+  EXPECT_EQ(*devices_.Find("GPU-b"), gpus_[1]);
+  EXPECT_EQ(*devices_.Find("cuda:GPU-a"), gpus_[0]);
+  EXPECT_EQ(*devices_.Find("cuda"), gpus_[0]);
+  EXPECT_FALSE(devices_.Find("GPU-c").ok());
+}
+
+TEST_F(GpuSessionTest, MapsAHandleOnItsGpuAndUnmapsItOnRelease) {
+  auto region = ImportIpc(gpus_[0], "GPU-a", {512, 1024, false});
+  ASSERT_TRUE(region.ok()) << region.status();
+  EXPECT_EQ((*region)->size(), 1024u);
+  EXPECT_EQ(log_.sources[(*region)->id()].offset, 512u);
+  EXPECT_TRUE((*region)->MappedOn(*gpus_[0]));
+  EXPECT_EQ((*region)->description().kind, "cuda_ipc");
+  const uint64_t id = (*region)->id();
+  region->reset();
+  ASSERT_TRUE(session_->ReleaseRegion(id).ok());
+  EXPECT_EQ(MappedRegions(), 0u);
+}
+
+TEST_F(GpuSessionTest, RefusesAHandleOfAnotherGpuWithBothUuids) {
+  const absl::Status other = ImportIpc(gpus_[0], "GPU-b").status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(NamesBoth(other)) << other;
+  EXPECT_EQ(ImportIpc(gpus_[0], "").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ImportIpc(device_, "GPU-a").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(log_.sources.size(), 0u);
+  auto region = ImportIpc(gpus_[0], "GPU-a");
+  ASSERT_TRUE(region.ok());
+  const absl::Status elsewhere = (*region)->EnsureMapped(gpus_[1]);
+  EXPECT_EQ(elsewhere.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(NamesBoth(elsewhere)) << elsewhere;
+  EXPECT_FALSE((*region)->EnsureMapped(device_).ok());
+}
+
+TEST_F(GpuSessionTest, TakesOneDescriptorForEachVmmChunk) {
+  GpuHandle handle;
+  handle.device_uuid = "GPU-a";
+  for (uint64_t size : {4096, 8192})
+    handle.chunks.push_back({*session_->AddTicket(MakeMemfd(size)), size});
+  auto region = ImportGpuMemory(registry_.get(), session_.get(), gpus_[0], handle, {});
+  ASSERT_TRUE(region.ok()) << region.status();
+  EXPECT_EQ(log_.sources[(*region)->id()].chunk_bytes, (std::vector<uint64_t>{4096, 8192}));
+  EXPECT_EQ(log_.sources[(*region)->id()].vmm.size(), 2u);
+  // Each ticket is good for one import.
+  EXPECT_EQ(ImportGpuMemory(registry_.get(), session_.get(), gpus_[0], handle, {}).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(GpuSessionTest, MakesMemoryOnAGpuWithADescriptorToFetch) {
+  auto region = AllocateMemory(registry_.get(), session_.get(), gpus_[0], 5000);
+  ASSERT_TRUE(region.ok()) << region.status();
+  EXPECT_EQ((*region)->description().handle_bytes, 8192u);
+  EXPECT_GE((*region)->fd(), 0);
+  EXPECT_FALSE(AllocateMemory(registry_.get(), session_.get(), gpus_[0], 0).ok());
+}
+
+TEST_F(GpuSessionTest, EventsEndWithTheirSession) {
+  auto event = ImportEvent(registry_.get(), session_.get(), gpus_[0], std::string(64, 'e'), "GPU-a");
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(log_.events.size(), 1u);
+  EXPECT_FALSE(
+      ImportEvent(registry_.get(), session_.get(), gpus_[0], std::string(64, 'e'), "GPU-b").ok());
+  std::shared_ptr<DeviceEvent> in_flight = *session_->FindEvent(*event);
+  registry_->Close(session_->token());
+  pool_.Drain();
+  EXPECT_EQ(log_.events.size(), 1u);
+  in_flight.reset();
+  pool_.Drain();
+  EXPECT_EQ(log_.events.size(), 0u);
+}
+
+TEST_F(GpuSessionTest, CopiesInsideTheRegionsOnly) {
+  auto host = Import(MakeMemfd(4096));
+  auto gpu = ImportIpc(gpus_[0], "GPU-a", {0, 4096, false});
+  ASSERT_TRUE(host.ok() && gpu.ok());
+  EXPECT_TRUE(CopyMemory({*host, 0}, {*gpu, 96}, 4000, gpus_[0]).ok());
+  ASSERT_EQ(log_.copies.size(), 1u);
+  EXPECT_EQ(log_.copies[0].to, (*gpu)->id());
+  EXPECT_EQ(log_.copies[0].to_offset, 96u);
+  EXPECT_EQ(CopyMemory({*host, 97}, {*gpu, 0}, 4000, gpus_[0]).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(CopyMemory({*host, 0}, {*gpu, 0}, 4000, gpus_[1]).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(log_.copies.size(), 1u);
 }
 
 class DescriptorSocketTest : public SessionTest {
