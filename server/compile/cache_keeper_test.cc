@@ -19,9 +19,9 @@ TEST(CacheKeeper, SparesWhatIsLoadedAlsoIfItWasLoadedMeanwhile) {
     ASSERT_TRUE(store->PutArtifact(cache::TestKey(name), cache::TestArtifact(name, 1000)).ok());
   }
   std::string loaded = cache::TestKey("k3").hash;
-  CacheKeeper keeper(store.get(), {2000, 0},
-                     [&](CacheKeeper::InUse* in_use) { in_use->artifacts.insert(loaded); },
-                     [](absl::string_view hash) { return hash == cache::TestKey("k7").hash; });
+  CacheKeeper keeper(
+      store.get(), {2000, 0}, [&](CacheKeeper::InUse* in_use) { in_use->artifacts.insert(loaded); },
+      [](absl::string_view hash) { return hash == cache::TestKey("k7").hash; });
   EXPECT_EQ(keeper.Collect(true, kNow)->entries, 8u);
   loaded = cache::TestKey("k4").hash;
   EXPECT_EQ(keeper.Collect(false, kNow)->entries, 8u);
@@ -32,7 +32,8 @@ TEST(CacheKeeper, SparesWhatIsLoadedAlsoIfItWasLoadedMeanwhile) {
 
 TEST(CacheKeeper, IsDueAtTheStartAndWhenEntriesCameAWhileAfterTheLastRound) {
   auto store = cache::NewMemoryStore();
-  CacheKeeper keeper(store.get(), {}, [](CacheKeeper::InUse*) {}, [](absl::string_view) { return false; });
+  CacheKeeper keeper(
+      store.get(), {}, [](CacheKeeper::InUse*) {}, [](absl::string_view) { return false; });
   std::chrono::steady_clock::time_point start{std::chrono::hours(1)};
   EXPECT_TRUE(keeper.Due(0, start));
   EXPECT_FALSE(keeper.Due(0, start + std::chrono::hours(1)));

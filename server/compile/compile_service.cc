@@ -103,18 +103,18 @@ void CompileService::CompileAnew(const storage::CompileJob& job, const cache::So
 // True: the caller leads.
 bool CompileService::Join(const std::string& hash, absl::Duration timeout, Callback done) {
   return flights_.Join(hash, timeout,
-                            [this, done](const absl::StatusOr<CompiledArtifact>& result, bool led) {
-                              if (!result.ok()) {
-                                done(result.status());
-                                return;
-                              }
-                              CompiledArtifact mine = *result;
-                              if (!led && mine.outcome == CompileOutcome::kCompiled) {
-                                mine.outcome = CompileOutcome::kCoalesced;
-                                metrics_->compile_coalesced->Increment();
-                              }
-                              done(std::move(mine));
-                            });
+                       [this, done](const absl::StatusOr<CompiledArtifact>& result, bool led) {
+                         if (!result.ok()) {
+                           done(result.status());
+                           return;
+                         }
+                         CompiledArtifact mine = *result;
+                         if (!led && mine.outcome == CompileOutcome::kCompiled) {
+                           mine.outcome = CompileOutcome::kCoalesced;
+                           metrics_->compile_coalesced->Increment();
+                         }
+                         done(std::move(mine));
+                       });
 }
 
 void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJob& job,
@@ -176,7 +176,8 @@ void CompileService::Compile(const cache::CompileKey& key, const storage::Compil
 void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJob& job,
                           worker::WorkerResponse response, double seconds) {
   if (absl::Status valid = ValidateArtifact(response.artifact(), job); !valid.ok()) {
-    Fail(key, job, absl::InternalError(absl::StrCat("compiling ", job.kernel(), ": ", valid.message())));
+    Fail(key, job,
+         absl::InternalError(absl::StrCat("compiling ", job.kernel(), ": ", valid.message())));
     return;
   }
   compiles_.fetch_add(1, std::memory_order_relaxed);
@@ -250,9 +251,8 @@ absl::Status CompileService::StoredFailure(const cache::CompileKey& key) {
   if (!found.ok() || !found->found()) return absl::OkStatus();
   const storage::FailureRecord& record = found->record;
   if (!record.limits().empty() && record.limits() != limits_) return absl::OkStatus();
-  absl::Status status =
-      StatusWithDetail(static_cast<absl::StatusCode>(record.code()), record.message(),
-                       record.detail());
+  absl::Status status = StatusWithDetail(static_cast<absl::StatusCode>(record.code()),
+                                         record.message(), record.detail());
   if (status.ok()) return status;  // a record that means nothing is no failure
   Remember(key.hash, status, absl::Seconds(record.expires_unix_seconds() - now));
   return status;

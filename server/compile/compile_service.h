@@ -42,7 +42,8 @@ class CompileService {
   using Callback = std::function<void(absl::StatusOr<CompiledArtifact>)>;
 
   // `limits` says in words which ones compiles run under: a failure that may be theirs does not
-  // outlive a change of them. All must outlive this object, and `backend` must have answered everything before it goes.
+  // outlive a change of them. All must outlive this object, and `backend` must have answered
+  // everything before it goes.
   CompileService(cache::CacheStore* store, CompileBackend* backend, TaskPool* pool, Timer* timer,
                  Metrics* metrics, std::string compiler_build, absl::Duration remember_failures,
                  std::string limits = "");

@@ -355,7 +355,7 @@ TEST_F(DaemonTest, SaysServingWhenTheWarmUpIsDone) {
   std::ofstream(config_.warmup_manifest)
       << "modules:\n  - source: plain\n    kernels:\n      - name: add_kernel\n"
          "        signature: [x=*fp32:16, y=*fp32:16, n=i32]\n"
-         "        constants: {BLOCK: 32}\n      - name: no_kernel\n";
+         "        constants: {BLOCK: 32}\n      - {name: no_kernel, required: false}\n";
   ASSERT_TRUE(Start().ok());
   while (Health() != 1) std::this_thread::yield();
   api::GetStatusResponse state = Status();
@@ -369,6 +369,61 @@ TEST_F(DaemonTest, SaysServingWhenTheWarmUpIsDone) {
   grpc::ClientContext context;
   ASSERT_TRUE(Launch(Request(Register()), &response, &context).ok());
   EXPECT_EQ(response.outcome(), "hit");
+}
+
+TEST_F(DaemonTest, HoldsHealthUntilAReloadOfTheManifestSucceeds) {
+  config_.warmup_manifest = folder_ + "/manifest.yaml";
+  std::ofstream(config_.warmup_manifest) << "modules: 3\n";
+  ASSERT_TRUE(Start().ok());
+  EXPECT_EQ(Health(), 2);
+  EXPECT_EQ(Health("tessera.v1.LaunchService"), 2);
+  EXPECT_EQ(Health("tessera.v1.AdminService"), 1) << "it works whatever is warm";
+  EXPECT_NE(Status().warmup().state().find("manifest.yaml:1:10"), std::string::npos)
+      << Status().warmup().state();
+  std::ofstream(config_.warmup_manifest)
+      << "modules:\n  - source: plain\n    kernels:\n      - {name: no_kernel}\n";
+  daemon_->Reload();
+  while (!Status().warmup().finished() || Status().warmup().required_failed() == 0)
+    std::this_thread::yield();
+  EXPECT_EQ(Health(), 2);
+  EXPECT_FALSE(Status().ready());
+  EXPECT_NE(Status().warmup().failures(0).find("no kernel 'no_kernel'"), std::string::npos);
+  std::ofstream(config_.warmup_manifest)
+      << "modules:\n  - source: plain\n    kernels:\n      - name: add_kernel\n"
+         "        arguments: {x: \"*fp32:16\", y: \"*fp32:16\", n: [16, 32, 17], BLOCK: 32}\n";
+  daemon_->Reload();
+  while (Health() != 1) std::this_thread::yield();
+  EXPECT_EQ(Status().warmup().total(), 2u) << "16 and 32 are one variant";
+  EXPECT_TRUE(Status().ready());
+}
+
+TEST_F(DaemonTest, RefusesToCompileWhileServingIfToldSo) {
+  config_.jit_monitor = "error";
+  ASSERT_TRUE(Start().ok());
+  Attach();
+  std::string module = Register();
+  api::LaunchResponse response;
+  grpc::ClientContext context;
+  grpc::Status refused = Launch(Request(module), &response, &context);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(refused.error_message().find("- {name: add_kernel, arguments: {x: \"*fp32:16\", y: "
+                                         "\"*fp32:16\", n: 100, BLOCK: 32}"),
+            std::string::npos)
+      << refused.error_message();
+  EXPECT_TRUE(backend_->jobs().empty());
+  EXPECT_EQ(Status().jit_during_serving(), 1u);
+  // What was asked for by name is compiled, and then launched.
+  api::CompileRequest compile;
+  compile.set_module(module);
+  compile.set_kernel("add_kernel");
+  for (const char* entry : {"x=*fp32:16", "y=*fp32:16", "n=i32", "BLOCK=32"})
+    compile.add_signature(entry);
+  api::CompileResponse compiled;
+  grpc::ClientContext compiling, again;
+  ASSERT_TRUE(
+      api::ModuleService::NewStub(channel_)->Compile(&compiling, compile, &compiled).ok());
+  grpc::Status launched = Launch(Request(module), &response, &again);
+  EXPECT_TRUE(launched.ok()) << launched.error_message();
 }
 
 TEST_F(DaemonTest, WarmsUpOnRequestWithProgress) {
@@ -400,7 +455,8 @@ struct Gate {
   void Pass() {
     absl::MutexLock lock(&mutex);
     ++waiting;
-    mutex.Await(absl::Condition(+[](bool* shut) { return !*shut; }, &is_shut));
+    mutex.Await(absl::Condition(
+        +[](bool* shut) { return !*shut; }, &is_shut));
     --waiting;
   }
   absl::Mutex mutex;
@@ -461,7 +517,8 @@ TEST_F(DaemonTest, LaunchesWhatIsLoadedWhileTheStoreIsHeldUp) {
     });
   {
     absl::MutexLock lock(&gate.mutex);
-    gate.mutex.Await(absl::Condition(+[](int* waiting) { return *waiting >= 4; }, &gate.waiting));
+    gate.mutex.Await(absl::Condition(
+        +[](int* waiting) { return *waiting >= 4; }, &gate.waiting));
   }
   for (int i = 0; i < 300; ++i) {
     grpc::ClientContext context;

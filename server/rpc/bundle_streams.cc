@@ -37,7 +37,9 @@ class ExportReactor : public grpc::ServerWriteReactor<api::CacheExportResponse> 
     Finish(ToGrpc(entries.status(), context_));
   }
 
-  void OnWriteDone(bool ok) override { Wake([&] { writing_ = false, gone_ |= !ok; }); }
+  void OnWriteDone(bool ok) override {
+    Wake([&] { writing_ = false, gone_ |= !ok; });
+  }
   void OnCancel() override {
     Wake([&] { gone_ = true; });
   }
@@ -99,7 +101,8 @@ class ImportReactor : public grpc::ServerReadReactor<api::CacheImportRequest> {
  private:
   void Feed() {
     if (!import_)
-      import_.emplace(store_, compiler_build_, request_.replace(), absl::ToUnixSeconds(absl::Now()));
+      import_.emplace(store_, compiler_build_, request_.replace(),
+                      absl::ToUnixSeconds(absl::Now()));
     absl::Status fed = import_->Feed(request_.data());
     if (!fed.ok()) {
       Finish(ToGrpc(fed, context_));

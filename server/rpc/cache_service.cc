@@ -110,7 +110,8 @@ grpc::ServerUnaryReactor* CacheService::Collect(grpc::CallbackServerContext* con
       response->set_kept_bytes(report->kept_bytes);
       response->set_max_bytes(keeper_->budget().max_bytes);
       response->set_max_entries_per_kernel(keeper_->budget().max_entries_per_kernel);
-      for (const cache::ListedEntry& entry : report->evicted) AddEntry(entry, response->add_evicted());
+      for (const cache::ListedEntry& entry : report->evicted)
+        AddEntry(entry, response->add_evicted());
     }
     call->Finish(ToGrpc(report.status(), context));
   });
@@ -127,11 +128,11 @@ grpc::ServerReadReactor<api::CacheImportRequest>* CacheService::Import(
   // A bundle is machine code: whoever may bring one runs what he likes in everybody's launches.
   std::string peer = context->peer();
   if (!options_.import || !absl::StartsWith(peer, "unix:"))
-    return RefuseImport(ToGrpc(Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_ALLOWED",
-                                     options_.import
-                                         ? "bundles are taken over the Unix socket only"
-                                         : "this daemon takes no bundles (cache_import is off)"),
-                               context));
+    return RefuseImport(
+        ToGrpc(Error(absl::StatusCode::kPermissionDenied, "IMPORT_NOT_ALLOWED",
+                     options_.import ? "bundles are taken over the Unix socket only"
+                                     : "this daemon takes no bundles (cache_import is off)"),
+               context));
   return StartImport(store_, &long_work_, response, options_.compiler_build, options_.on_imported,
                      context);
 }
