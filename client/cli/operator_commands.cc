@@ -35,8 +35,16 @@ absl::Status RunStatus(CommandContext& context) {
   }
   if (status.jit_during_serving() > 0)
     std::cout << absl::StrFormat("%d kernels were compiled while a launch waited (tessera top names them)\n", status.jit_during_serving());
-  for (const auto& device : status.devices())
+  for (const auto& device : status.devices()) {
     std::cout << absl::StrFormat("%s: %s, %s, executor pid %d, %d restarts\n", device.name(), device.state(), device.description(), device.executor_pid(), device.restarts());
+    for (const std::string& kernel : device.quarantined_kernels()) std::cout << "  quarantined: " << kernel << "\n";
+    if (!device.has_gpu()) continue;
+    const auto& gpu = device.gpu();
+    std::cout << absl::StrFormat("  %s, compute capability %s, CUDA %s, shared by %s, %s of %s free\n", device.uuid(), gpu.compute_capability(),
+                                 gpu.driver_version(), gpu.sharing(), Bytes(gpu.memory_free_bytes()), Bytes(gpu.memory_bytes()));
+    std::cout << absl::StrFormat("  %d streams, %d modules loaded (%d unloaded for memory), %d handles and %d events of clients open, %d launches running\n",
+                                 gpu.streams(), gpu.modules_loaded(), gpu.modules_unloaded(), gpu.handles_open(), gpu.events_open(), gpu.launches_on_device());
+  }
   for (const auto& worker : status.workers())
     std::cout << absl::StrFormat("worker pid %d: %s, %d compiles, %d restarts\n", worker.pid(), worker.state(), worker.compiles(), worker.restarts());
   std::cout << absl::StrFormat("%d sessions, %d regions (%s mapped)\n", status.sessions(), status.regions(), Bytes(status.mapped_bytes()));
