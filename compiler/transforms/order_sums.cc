@@ -168,6 +168,8 @@ class OrderSums : public PassWrapper<OrderSums, OperationPass<func::FuncOp>> {
     }
     reduce.getResult()[0].replaceAllUsesWith(sum);
     reduce.erase();
+    auto old_product = source.getDefiningOp<arith::MulFOp>();
+    if (old_product && old_product->use_empty()) old_product.erase();
   }
 
   // The other dimensions with `middle` in place of the axis.

@@ -27,7 +27,7 @@ func.func @threads(%p: !tile.ptr<f32> {tile.divisibility = 16}) -> f32 attribute
   %range = tile.range {start = 0 : i32, end = 256 : i32} : tensor<256xi32>
   %base = tile.splat %p : !tile.ptr<f32> -> tensor<256x!tile.ptr<f32>>
   %ptr = tile.addptr %base, %range : tensor<256x!tile.ptr<f32>>, tensor<256xi32>
-  %x = tile.load %ptr : tensor<256x!tile.ptr<f32>>
+  %x = tile.load %ptr : tensor<256x!tile.ptr<f32>> -> tensor<256xf32>
   %s = tile.reduce(%x) axis 0 : (tensor<256xf32>) -> f32 {
   ^bb0(%a: f32, %b: f32):
     %0 = arith.addf %a, %b : f32
