@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/session/memory_copy.h"
 #include "server/session/memory_import.h"
 #include "server/status/error_detail.h"
 
@@ -25,7 +26,7 @@ void VisitTensors(api::Argument* argument, const std::function<void(api::TensorR
 
 // By read and write, not by mapping: a client that truncates its memory meanwhile gives us a short
 // read, not a fault.
-absl::Status Copy(const Region& from, const Region& to) {
+absl::Status CopyOnHost(const Region& from, const Region& to) {
   std::vector<char> buffer(1 << 20);
   uint64_t done = 0;
   while (done < from.size()) {
@@ -42,6 +43,12 @@ absl::Status Copy(const Region& from, const Region& to) {
     done += static_cast<uint64_t>(got);
   }
   return absl::OkStatus();
+}
+
+absl::Status Copy(const std::shared_ptr<Region>& from, const std::shared_ptr<Region>& to) {
+  Device* const gpu = to->description().home;
+  return gpu == nullptr ? CopyOnHost(*from, *to)
+                        : CopyMemory({from, 0}, {to, 0}, from->size(), gpu);
 }
 
 }  // namespace
@@ -97,7 +104,7 @@ ScratchLaunch::~ScratchLaunch() {
 }
 
 absl::Status ScratchLaunch::Restore() {
-  for (const auto& [theirs, ours] : copies_) RETURN_IF_ERROR(Copy(*theirs, *ours));
+  for (const auto& [theirs, ours] : copies_) RETURN_IF_ERROR(Copy(theirs, ours));
   return absl::OkStatus();
 }
 
