@@ -132,8 +132,8 @@ TEST(ExpandManifest, SaysWhereAnEntryIsWrong) {
     const char* entry;
     const char* message;
   } cases[] = {
-      {", arguments: {z: 1}", "m.yaml:4:32: kernel k has no parameter 'z'; it has: x, n, m, BLOCK"},
-      {", arguments: {x: \"*fp17\"}", "m.yaml:4:32: "},
+      {", arguments: {z: 1}", "m.yaml:4:31: kernel k has no parameter 'z'; it has: x, n, m, BLOCK"},
+      {", arguments: {x: \"*fp17\"}", "m.yaml:4:31: "},
       {", arguments: {n: \"i32:5\"}", "only divisibility by 16"},
       {", arguments: {n: {classes: [two]}}", "there is no class 'two'"},
       {", arguments: {n: {range: {from: 2, to: 1}}}", "is empty"},

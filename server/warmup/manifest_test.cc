@@ -98,7 +98,7 @@ TEST(Manifest, SaysWhereAMistakeIs) {
       {module + "        arguments: {x: {range: {from: 1, to: many}}}\n",
        "m.yaml:5:46: 'to': a whole number"},
       {module + "        arguments: {x: 1, x: 2}\n", "m.yaml:5:27: 'x' is given twice"},
-      {module + "        arguments: [1]\n", "m.yaml:5:20: a named pattern is made of"},
+      {module + "        arguments: [1]\n", "m.yaml:5:21: a named pattern is made of"},
       {module + "        options: {num_warps: lots}\n", "m.yaml:5:30: 'num_warps': a whole number"},
       {module + "        required: perhaps\n", "m.yaml:5:19: 'required' is true or false"},
       {"modules: 3\n", "m.yaml:1:10: 'modules' is a list"},

@@ -145,7 +145,10 @@ std::vector<std::string> KernelParts(const api::ManifestKernel& kernel, bool wit
 // A literal block keeps text as it is if it is lines of printable characters that end; other text
 // is quoted.
 void AppendText(const std::string& text, const std::string& indent, std::string* yaml) {
-  bool block = !text.empty() && text.back() == '\n' && (text.size() < 2 || text[text.size() - 2] != '\n');
+  // Its last line must hold something, or readers take it for blank lines behind the text.
+  size_t last = text.size() < 2 ? 0 : text.rfind('\n', text.size() - 2) + 1;
+  bool block = !text.empty() && text.back() == '\n' &&
+               text.find_first_not_of(" \t\n", last) != std::string::npos;
   for (unsigned char c : text) block &= c == '\n' || c == '\t' || (c >= 0x20 && c != 0x7f);
   if (block) {
     // The indicator says how deep the block is, for its first line may begin with blanks.

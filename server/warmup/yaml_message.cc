@@ -1,6 +1,6 @@
 #include "server/warmup/yaml_message.h"
 
-#include <limits>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -75,6 +75,7 @@ class Reader {
     if (dynamic_cast<api::ShapeRow*>(message) != nullptr)
       return ReadField(node, *type.field(0), message, depth);
     if (!node.IsMap()) return At(node, absl::StrCat(NameOf(type), " is made of 'key: value' lines"));
+    std::set<std::string> given;
     for (const auto& entry : node) {
       std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
       const FieldDescriptor* field = type.FindFieldByName(key);
@@ -85,7 +86,7 @@ class Reader {
         return At(entry.first,
                   absl::StrCat(NameOf(type), " has no '", key, "'; it has: ", known));
       }
-      if (Has(*message, *field))
+      if (!given.insert(key).second)
         return At(entry.first, absl::StrCat("'", key, "' is given twice"));
       RETURN_IF_ERROR(ReadField(entry.second, *field, message, depth));
     }
@@ -95,12 +96,6 @@ class Reader {
  private:
   absl::Status At(const YAML::Node& node, absl::string_view what) const {
     return ErrorAt(places_->path(), node.Mark().line + 1, node.Mark().column + 1, what);
-  }
-
-  static bool Has(const Message& message, const FieldDescriptor& field) {
-    const Reflection& reflection = *message.GetReflection();
-    return field.is_repeated() ? reflection.FieldSize(message, &field) > 0
-                               : field.has_presence() && reflection.HasField(message, &field);
   }
 
   absl::Status ReadField(const YAML::Node& node, const FieldDescriptor& field, Message* message,
