@@ -386,7 +386,7 @@ def Tile_SharedWaitOp : Tile_Op<"shared_wait", [MemoryEffects<[MemRead, MemWrite
   let arguments = (ins I32Attr:$pending);
   let assemblyFormat = "$pending attr-dict";
 }
-def Tile_SharedDotOp : Tile_Op<"shared_dot", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>, AllTypesMatch<["c", "result"]>]> {
+def Tile_SharedDotOp : Tile_Op<"shared_dot", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "tile.dot whose operands are staged in shared memory; a may be in registers instead";
   let description = [{
     `*_transposed`: the stage holds the transpose of the operand. `asynchronous` (wgmma): the result may be used only behind
