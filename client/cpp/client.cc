@@ -97,9 +97,25 @@ struct Client::DescriptorSocket {
   }
 };
 
+struct Client::OpenStream {
+  std::mutex mutex;  // one launch at a time
+  std::unique_ptr<grpc::ClientContext> context;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::LaunchRequest, v1::LaunchResponse>> calls;
+
+  ~OpenStream() { Close(); }
+  void Close() {
+    if (calls == nullptr) return;
+    context->TryCancel();
+    calls->Finish().ok();  // cancelled, or the daemon is gone
+    calls.reset();
+    context.reset();
+  }
+};
+
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(std::string address, std::string client_name) {
   if (address.empty()) address = DefaultAddress();
   std::unique_ptr<Client> client(new Client);
+  client->stream_ = std::make_unique<OpenStream>();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   // One connection per client: channels with equal arguments would share one, and its death.
@@ -153,6 +169,7 @@ absl::Status Client::OpenSession(const std::string& client_name) {
 }
 
 Client::~Client() {
+  stream_.reset();
   if (session_.empty() || descriptors_ != nullptr) return;  // the socket's EOF ends the session
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
@@ -346,6 +363,22 @@ absl::StatusOr<v1::LaunchResponse> Client::Launch(v1::LaunchRequest request, abs
   request.set_session(session_);
   v1::LaunchResponse response;
   RETURN_IF_ERROR(StatusOf(launches_->Launch(&context, request, &response), context));
+  return response;
+}
+
+absl::StatusOr<v1::LaunchResponse> Client::LaunchOnStream(v1::LaunchRequest request) {
+  request.set_session(session_);
+  std::lock_guard<std::mutex> lock(stream_->mutex);
+  if (stream_->calls == nullptr) {
+    stream_->context = std::make_unique<grpc::ClientContext>();
+    stream_->calls = launches_->LaunchStream(stream_->context.get());
+  }
+  v1::LaunchResponse response;
+  if (!stream_->calls->Write(request) || !stream_->calls->Read(&response)) {
+    stream_->Close();
+    return absl::UnavailableError("the daemon closed the stream of launches");
+  }
+  if (response.code() != 0) return absl::Status(static_cast<absl::StatusCode>(response.code()), response.message());
   return response;
 }
 

@@ -102,6 +102,9 @@ class Client {
   // Launches and waits. The session is filled in.
   absl::StatusOr<v1::LaunchResponse> Launch(v1::LaunchRequest request,
                                             absl::Duration timeout = absl::InfiniteDuration());
+  // The same over a stream of requests that stays open: where a call of its own would cost more than the launch. One at a
+  // time; others wait. UNAVAILABLE: the daemon is gone; the next call opens a new stream.
+  absl::StatusOr<v1::LaunchResponse> LaunchOnStream(v1::LaunchRequest request);
   absl::StatusOr<v1::LaunchResponse> LaunchOp(v1::LaunchOpRequest request,
                                               absl::Duration timeout = absl::InfiniteDuration());
 
@@ -125,6 +128,8 @@ class Client {
   absl::StatusOr<uint64_t> ImportRegion(v1::ImportMemoryRequest request);
 
   struct DescriptorSocket;
+  struct OpenStream;
+  std::unique_ptr<OpenStream> stream_;
   std::unique_ptr<DescriptorSocket> descriptors_;  // null over TCP
   std::shared_ptr<grpc::Channel> channel_;
   std::string session_;

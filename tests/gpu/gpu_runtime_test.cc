@@ -279,7 +279,7 @@ TEST_F(GpuRuntimeTest, ManyLaunchesInTurnsWithTheClientsOwnKernels) {
       ASSERT_CUDA(driver_->cuLaunchKernel(add, kN / 128, 1, 1, 128, 1, 1, 0, stream, params, nullptr));
       ASSERT_CUDA(driver_->cuEventRecord(ready.event, stream));
       launch.set_tag(i);
-      auto answer = client_->Launch(launch);
+      auto answer = i % 2 == 0 ? client_->LaunchOnStream(launch) : client_->Launch(launch);
       ASSERT_TRUE(answer.ok()) << answer.status();
       enqueued += answer->enqueued();
       ASSERT_CUDA(driver_->cuStreamWaitEvent(stream, done.event, 0));
@@ -331,6 +331,17 @@ TEST_F(GpuRuntimeTest, ChecksStreamsAndEventsBeforeAnythingRuns) {
   EXPECT_EQ(stranger->Launch(launch).status().code(), absl::StatusCode::kNotFound);
   EXPECT_TRUE(client_->ReleaseEvent(event.id).ok());
   EXPECT_EQ(client_->Launch(launch).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(GpuRuntimeTest, AStreamOfRequestsGoesOnAfterAFailedLaunch) {
+  auto region = ImportIpc(*client_, Allocate(4096));
+  v1::LaunchRequest bad = AddOne(module_, *region, 10);
+  bad.set_kernel("no_such_kernel");
+  EXPECT_EQ(client_->LaunchOnStream(bad).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(client_->LaunchOnStream(AddOne(module_, *region, 10)).ok());
+  kill(daemon_->pid(), SIGKILL);
+  EXPECT_EQ(client_->LaunchOnStream(AddOne(module_, *region, 10)).status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
 TEST_F(GpuRuntimeTest, AFaultCostsTheKernelAndOneRestartAndServesAgainSoon) {
