@@ -377,7 +377,7 @@ void Processes(const Status& status, std::string* html) {
   absl::StrAppend(html, "</table></section>");
 }
 
-void CacheAndFailures(const DaemonState& state, std::string* html) {
+void CacheFamilies(const DaemonState& state, std::string* html) {
   absl::StrAppend(html, "<section id=\"cache\"><h2>Cache</h2><table><tr><th>family</th>"
                         "<th class=\"n\">entries</th><th class=\"n\">bytes</th></tr>");
   for (const auto& family : state.cache.families())
@@ -385,6 +385,9 @@ void CacheAndFailures(const DaemonState& state, std::string* html) {
                     Number(static_cast<double>(family.entries())), "</td><td class=\"n\">",
                     Bytes(static_cast<double>(family.bytes())), "</td></tr>");
   absl::StrAppend(html, "</table></section>");
+}
+
+void FailureReasons(const DaemonState& state, std::string* html) {
   if (state.status.failure_reasons_size() == 0) return;
   absl::StrAppend(html, "<section id=\"failures\"><h2>Why launches failed</h2><table><tr>"
                         "<th>reason</th><th class=\"n\">launches</th></tr>");
@@ -411,10 +414,11 @@ std::string RenderStatusPage(const DaemonState& state, const std::vector<History
   absl::StrAppend(&html, "<div class=\"columns\"><div>");
   WarmUp(state.status, &html);
   Tunings(state.status, now, &html);
-  CacheAndFailures(state, &html);
+  FailureReasons(state, &html);
   absl::StrAppend(&html, "</div><div>");
   Devices(state.status, &html);
   Processes(state.status, &html);
+  CacheFamilies(state, &html);
   absl::StrAppend(&html, "</div></div>");
   JitEvents(state.status, now, &html);
   absl::StrAppend(&html, "<footer>",

@@ -191,7 +191,9 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   record.set_measured_unix_seconds(absl::ToUnixSeconds(absl::Now()));
   if (!incumbent || static_cast<uint32_t>(*incumbent) != record.chosen())
     metrics_->tune_config_changes->Increment();
-  metrics_->tune_seconds->Observe(std::chrono::duration<double>(Clock::now() - start).count());
+  double spent = std::chrono::duration<double>(Clock::now() - start).count();
+  metrics_->tune_seconds->Observe(spent);
+  metrics_->tune_budget_used->Set(spent / absl::ToDoubleSeconds(budget));
   if (absl::Status stored = table_->Put(record); !stored.ok())
     spdlog::warn("storing the tuning of {}: {}", kernel.name(), stored.ToString());
   spdlog::info("tuned {} for {}: configuration {} ({})", kernel.name(), inspection.bucket,

@@ -54,9 +54,11 @@ def fifty_variants():
         write("fused.py", source.read())
     manifest = write("fifty.yaml", FIFTY)
     state = os.path.join(TMP, "fifty")
-    with Daemon(state, "--warmup-manifest=" + manifest) as daemon:
+    with Daemon(state, "--warmup-manifest=" + manifest, "--workers=2") as daemon:
         seconds = daemon.wait_ready()
-        warmup = daemon.status()["warmup"]
+        status = daemon.status()
+        warmup = status["warmup"]
+        check(all(int(worker["compiles"]) > 5 for worker in status["workers"]), "in parallel: %s" % status["workers"])
         print("first start: %d variants, %d compiled, ready after %.2f s" % (warmup["total"], warmup["compiled"], seconds))
         check(warmup["total"] >= 50 and warmup["compiled"] == warmup["total"], "all are compiled: %s" % warmup)
         check(warmup["failed"] == 0 and warmup["done"] == warmup["total"], "n of m: %s" % warmup)
