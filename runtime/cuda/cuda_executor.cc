@@ -130,29 +130,28 @@ absl::Status CudaExecutor::Attach(const worker::Attach& request,
   ASSIGN_OR_RETURN(gpu_, GpuContext::Create(*driver_, uuid_));
   shared_by_mps_ = gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MPS_ENABLED) != 0;
   kernels_ = std::make_unique<KernelTable>(gpu_.get());
-  memory_ = std::make_unique<DeviceMemory>(gpu_.get(),
-                                           [this] { return kernels_->UnloadIdle() > 0; });
+  memory_ =
+      std::make_unique<DeviceMemory>(gpu_.get(), [this] { return kernels_->UnloadIdle() > 0; });
   events_ = std::make_unique<DeviceEvents>(gpu_.get());
   LaunchEngineOptions options;
   if (request.kill_after_ns() > 0) options.kill_after_ns = request.kill_after_ns();
-  ASSIGN_OR_RETURN(engine_,
-                   LaunchEngine::Create(
-                       gpu_.get(), kernels_.get(), options,
-                       [this](uint64_t id) {
-                         RingCompletion told;
-                         told.id = id;
-                         told.enqueued = true;
-                         Post(told);
-                       },
-                       [this](FinishedLaunch finished) {
-                         RingCompletion completion;
-                         completion.id = finished.id;
-                         completion.status = std::move(finished.status);
-                         completion.start_ns = finished.start_ns;
-                         completion.end_ns = finished.end_ns;
-                         completion.printed = std::move(finished.printed);
-                         Post(completion);
-                       }));
+  ASSIGN_OR_RETURN(engine_, LaunchEngine::Create(
+                                gpu_.get(), kernels_.get(), options,
+                                [this](uint64_t id) {
+                                  RingCompletion told;
+                                  told.id = id;
+                                  told.enqueued = true;
+                                  Post(told);
+                                },
+                                [this](FinishedLaunch finished) {
+                                  RingCompletion completion;
+                                  completion.id = finished.id;
+                                  completion.status = std::move(finished.status);
+                                  completion.start_ns = finished.start_ns;
+                                  completion.end_ns = finished.end_ns;
+                                  completion.printed = std::move(finished.printed);
+                                  Post(completion);
+                                }));
   prctl(PR_SET_NAME, absl::StrCat("exec ", request.device()).c_str());
   std::thread([this] { RunCommands(); }).detach();
   return absl::OkStatus();
@@ -335,8 +334,8 @@ void CudaExecutor::Post(const RingCompletion& completion) {
 
 void CudaExecutor::EndLost(const DeviceLoss& loss) {
   ExecutorStatus* status = channel_.status;
-  const size_t kept = std::min(loss.suspects.size(),
-                               static_cast<size_t>(ExecutorStatus::kMaxSuspects));
+  const size_t kept =
+      std::min(loss.suspects.size(), static_cast<size_t>(ExecutorStatus::kMaxSuspects));
   for (size_t i = 0; i < kept; ++i) status->suspects[i].store(loss.suspects[i]);
   status->num_suspects.store(static_cast<uint32_t>(kept));
   status->by_kernel.store(loss.by_kernel ? 1 : 0);
@@ -355,12 +354,12 @@ void ServeAsCudaExecutor(int control_fd, absl::StatusOr<const CudaDriver*> drive
                          const std::string& gpu_uuid) {
   // Never destroyed: its launch thread runs until the process ends.
   auto* executor = new CudaExecutor(std::move(driver), gpu_uuid);
-  ServeRequests(control_fd, [executor](const worker::ExecutorRequest& request,
-                                       std::vector<UniqueFd> descriptors,
-                                       worker::ExecutorResponse* response,
-                                       std::vector<UniqueFd>* attach) {
-    return executor->Handle(request, std::move(descriptors), response, attach);
-  });
+  ServeRequests(
+      control_fd,
+      [executor](const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors,
+                 worker::ExecutorResponse* response, std::vector<UniqueFd>* attach) {
+        return executor->Handle(request, std::move(descriptors), response, attach);
+      });
 }
 
 }  // namespace tessera::runtime

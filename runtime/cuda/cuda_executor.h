@@ -1,9 +1,9 @@
 // The executor process of one GPU.
 //
-// One thread answers requests (memory, events, kernels), one takes launches from the ring, puts them
-// on their streams and reports their ends; neither waits for a kernel. When a kernel has poisoned
-// the context the process notes in its status page what was running, and ends: the daemon starts
-// another one.
+// One thread answers requests (memory, events, kernels), one takes launches from the ring, puts
+// them on their streams and reports their ends; neither waits for a kernel. When a kernel has
+// poisoned the context the process notes in its status page what was running, and ends: the daemon
+// starts another one.
 #ifndef TESSERA_RUNTIME_CUDA_CUDA_EXECUTOR_H_
 #define TESSERA_RUNTIME_CUDA_CUDA_EXECUTOR_H_
 

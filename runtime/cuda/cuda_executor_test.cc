@@ -57,7 +57,8 @@ class Results {
   }
   LaunchResult Await(size_t index) {
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !results_[index].empty(); }))
+    if (!changed_.wait_for(lock, std::chrono::seconds(60),
+                           [&] { return !results_[index].empty(); }))
       return {absl::DeadlineExceededError("no result"), 0, 0, ""};
     return results_[index][0];
   }
@@ -142,8 +143,7 @@ class CudaExecutorTest : public ::testing::Test {
   }
   CUevent MakeEvent() {
     CUevent event = nullptr;
-    EXPECT_CUDA(
-        driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    EXPECT_CUDA(driver_->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
     return event;
   }
 
@@ -330,8 +330,8 @@ TEST_F(CudaExecutorTest, MapsSeveralVmmExportsAsOneRegion) {
     ASSERT_CUDA(driver_->cuMemCreate(&chunk, granule, &properties, 0));
     ASSERT_CUDA(driver_->cuMemMap(mine + i * granule, granule, 0, chunk, 0));
     int fd = -1;
-    ASSERT_CUDA(driver_->cuMemExportToShareableHandle(
-        &fd, chunk, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    ASSERT_CUDA(driver_->cuMemExportToShareableHandle(&fd, chunk,
+                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     fds.emplace_back(fd);
     source.vmm.push_back(fd);
     source.chunk_bytes.push_back(granule);
@@ -483,7 +483,8 @@ TEST_F(CudaExecutorTest, AKernelThatFaultsIsQuarantinedAndCostsOneRestart) {
   const absl::Status again = Run(AddOne(add, region, 10));
   EXPECT_TRUE(again.ok()) << again;
   EXPECT_LT(absl::Now() - before, absl::Seconds(OnRealGpu() ? 4 : 2));
-  RecordProperty("seconds_to_serve_again", absl::StrCat(absl::ToDoubleSeconds(absl::Now() - before)));
+  RecordProperty("seconds_to_serve_again",
+                 absl::StrCat(absl::ToDoubleSeconds(absl::Now() - before)));
   std::printf("fault to serving again: %.3f s\n", absl::ToDoubleSeconds(absl::Now() - before));
   EXPECT_EQ(Read(x), 2);
   EXPECT_EQ(Run(Fault(fault)).code(), absl::StatusCode::kFailedPrecondition);

@@ -16,8 +16,8 @@ bool CudaIsBuiltIn();
 // that the daemon starts for it: a driver that hangs or crashes costs that process alone.
 worker::DeviceProbe ProbeGpus();
 
-// Serves as the executor of the GPU with this UUID until the daemon goes away. Returns the process's
-// exit status.
+// Serves as the executor of the GPU with this UUID until the daemon goes away. Returns the
+// process's exit status.
 int RunCudaExecutor(int control_fd, const std::string& gpu_uuid);
 
 }  // namespace tessera::runtime

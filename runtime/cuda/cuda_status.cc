@@ -47,8 +47,7 @@ std::string CudaErrorText(const CudaDriver& driver, CUresult result) {
 
 absl::Status CudaStatus(const CudaDriver& driver, CUresult result, absl::string_view attempt) {
   if (result == CUDA_SUCCESS) return absl::OkStatus();
-  return absl::Status(CodeOf(result),
-                      absl::StrCat(attempt, ": ", CudaErrorText(driver, result)));
+  return absl::Status(CodeOf(result), absl::StrCat(attempt, ": ", CudaErrorText(driver, result)));
 }
 
 bool IsKernelFault(CUresult result) {

@@ -26,11 +26,11 @@ bool IsKernelFault(CUresult result);
 }  // namespace tessera::runtime
 
 // Returns from the enclosing function unless `call` gives CUDA_SUCCESS.
-#define RETURN_IF_CUDA_ERROR(driver, call, attempt)                                        \
-  do {                                                                                     \
-    const CUresult cuda_result_ = (call);                                                  \
-    if (cuda_result_ != CUDA_SUCCESS)                                                      \
-      return ::tessera::runtime::CudaStatus((driver), cuda_result_, (attempt));            \
+#define RETURN_IF_CUDA_ERROR(driver, call, attempt)                             \
+  do {                                                                          \
+    const CUresult cuda_result_ = (call);                                       \
+    if (cuda_result_ != CUDA_SUCCESS)                                           \
+      return ::tessera::runtime::CudaStatus((driver), cuda_result_, (attempt)); \
   } while (false)
 
 #endif  // TESSERA_RUNTIME_CUDA_CUDA_STATUS_H_

@@ -11,8 +11,8 @@ namespace tessera::runtime {
 absl::Status DeviceEvents::Import(const worker::ImportEvent& request) {
   CUipcEventHandle handle;
   if (request.cuda_ipc().size() != sizeof(handle))
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a CUDA IPC event handle has ", sizeof(handle), " bytes, not ", request.cuda_ipc().size()));
+    return absl::InvalidArgumentError(absl::StrCat("a CUDA IPC event handle has ", sizeof(handle),
+                                                   " bytes, not ", request.cuda_ipc().size()));
   if (!request.device_uuid().empty() && request.device_uuid() != gpu_->uuid())
     return absl::InvalidArgumentError(absl::StrCat("the event belongs to ", request.device_uuid(),
                                                    ", but this device is ", gpu_->uuid()));

@@ -14,7 +14,8 @@
 namespace tessera::runtime {
 namespace {
 
-// So that alignment inside a region is alignment in memory, as far as CUDA's allocators promise any.
+// So that alignment inside a region is alignment in memory, as far as CUDA's allocators promise
+// any.
 constexpr uint64_t kOffsetAlignment = 256;
 
 absl::Status NotOurs(const std::string& theirs, const std::string& ours) {
@@ -35,9 +36,8 @@ absl::Status CheckOffset(uint64_t offset, uint64_t size, uint64_t bytes) {
                                                    " is no multiple of ", kOffsetAlignment,
                                                    "; place tensors by byte_offset instead"));
   if (offset >= bytes || size > bytes - offset)
-    return absl::InvalidArgumentError(absl::StrCat(size, " bytes from ", offset,
-                                                   " on do not lie inside the allocation of ",
-                                                   bytes, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        size, " bytes from ", offset, " on do not lie inside the allocation of ", bytes, " bytes"));
   return absl::OkStatus();
 }
 
@@ -176,8 +176,7 @@ absl::StatusOr<DeviceMemory::Opened> DeviceMemory::MapChunks(
   if (result == CUDA_SUCCESS) {
     CUmemAccessDesc access = {};
     access.location = LocationOf(*gpu_);
-    access.flags =
-        read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    access.flags = read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     result = driver.cuMemSetAccess(address, bytes, &access, 1);
     // Not every GPU knows read-only mappings.
     if (result == CUDA_ERROR_NOT_SUPPORTED && read_only) {
@@ -254,10 +253,11 @@ absl::StatusOr<DeviceMemory::Opened> DeviceMemory::Allocate(uint64_t bytes,
   CUresult result = driver.cuMemCreate(&handle, whole, &properties, 0);
   if (result == CUDA_ERROR_OUT_OF_MEMORY && on_memory_short_())
     result = driver.cuMemCreate(&handle, whole, &properties, 0);
-  RETURN_IF_CUDA_ERROR(driver, result, absl::StrCat("allocating ", whole, " bytes on ", gpu_->uuid()));
+  RETURN_IF_CUDA_ERROR(driver, result,
+                       absl::StrCat("allocating ", whole, " bytes on ", gpu_->uuid()));
   int fd = -1;
-  result = driver.cuMemExportToShareableHandle(&fd, handle,
-                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  result =
+      driver.cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   if (result != CUDA_SUCCESS) {
     driver.cuMemRelease(handle);
     return CudaStatus(driver, result, "exporting an allocation");

@@ -1,9 +1,9 @@
 // Clients' memory as the executor of a GPU maps it: CUDA IPC handles, VMM exports, host memory.
 //
-// An IPC handle is opened once, however many regions lie in its allocation, and closed when the last
-// of them is gone. Addresses stay valid as long as anybody holds the region; what takes a while or
-// waits for the GPU (closing, unmapping) happens on a thread of this object. Thread-safe; callers
-// have the context current.
+// An IPC handle is opened once, however many regions lie in its allocation, and closed when the
+// last of them is gone. Addresses stay valid as long as anybody holds the region; what takes a
+// while or waits for the GPU (closing, unmapping) happens on a thread of this object. Thread-safe;
+// callers have the context current.
 #ifndef TESSERA_RUNTIME_CUDA_DEVICE_MEMORY_H_
 #define TESSERA_RUNTIME_CUDA_DEVICE_MEMORY_H_
 
@@ -48,13 +48,13 @@ struct MappedDeviceMemory {
 
 class DeviceMemory {
  public:
-  // `gpu` must outlive this object. `on_memory_short` is called when an allocation fails for lack of
-  // memory; it returns whether it freed some, and the allocation is tried again.
+  // `gpu` must outlive this object. `on_memory_short` is called when an allocation fails for lack
+  // of memory; it returns whether it freed some, and the allocation is tried again.
   DeviceMemory(const GpuContext* gpu, std::function<bool()> on_memory_short);
   ~DeviceMemory();
 
-  // INVALID_ARGUMENT: the handle is none, or belongs to another GPU (the message has both UUIDs), or
-  // the extent does not lie inside it. RESOURCE_EXHAUSTED: no memory.
+  // INVALID_ARGUMENT: the handle is none, or belongs to another GPU (the message has both UUIDs),
+  // or the extent does not lie inside it. RESOURCE_EXHAUSTED: no memory.
   absl::StatusOr<MappedDeviceMemory> Map(const worker::MapDeviceMemory& request,
                                          const std::vector<UniqueFd>& descriptors);
   // Memory of the host (a memfd), which the GPU reaches over the bus.

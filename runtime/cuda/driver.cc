@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-
 #include "absl/strings/str_cat.h"
 #include "runtime/cuda/cuda_status.h"
 #include "runtime/cuda/driver_location.h"
@@ -27,8 +26,8 @@ absl::Status Resolve(void* library, const char* symbol, const char* older, void*
 
 absl::Status ResolveAll(void* library, CudaDriver* driver) {
   absl::Status status;
-#define X(name)                                                                           \
-  if (status.ok())                                                                        \
+#define X(name)    \
+  if (status.ok()) \
     status = Resolve(library, TESSERA_SYMBOL(name), #name, reinterpret_cast<void**>(&driver->name));
   TESSERA_CUDA_FUNCTIONS(X)
 #undef X

@@ -9,8 +9,9 @@ namespace tessera::runtime {
 namespace {
 
 constexpr const char* kFolders[] = {
-    "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib",      "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib64",              "/usr/lib/aarch64-linux-gnu", "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",    "/usr/local/nvidia/lib",
+    "/usr/lib/x86_64-linux-gnu",  "/usr/lib64",
+    "/usr/lib/aarch64-linux-gnu", "/usr/lib/wsl/lib",
     "/run/opengl-driver/lib",
 };
 

@@ -44,7 +44,6 @@ struct FakeModule {
   std::string code;
 };
 
-
 struct FakeAllocation {  // VMM
   int fd = -1;
   uint64_t bytes = 0;
@@ -110,9 +109,9 @@ class FakeStream {
 
 struct State {
   std::mutex mutex;
-  std::map<uint64_t, Mapping> mappings;        // by address
-  std::map<uint64_t, FakeAllocation> chunks;   // VMM handles
-  std::map<std::string, uint64_t> opened;      // IPC handles, to addresses
+  std::map<uint64_t, Mapping> mappings;       // by address
+  std::map<uint64_t, FakeAllocation> chunks;  // VMM handles
+  std::map<std::string, uint64_t> opened;     // IPC handles, to addresses
   uint64_t next_chunk = 1;
   uint64_t bytes = 0;
   std::atomic<int> error{CUDA_SUCCESS};
@@ -452,9 +451,9 @@ CUresult EventSynchronize(CUevent event) {
 }
 CUresult EventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
   FAKE_CHECK_STICKY();
-  *milliseconds = static_cast<float>(EventOf(end)->state->at_ns.load() -
-                                     EventOf(begin)->state->at_ns.load()) *
-                  1e-6f;
+  *milliseconds =
+      static_cast<float>(EventOf(end)->state->at_ns.load() - EventOf(begin)->state->at_ns.load()) *
+      1e-6f;
   return CUDA_SUCCESS;
 }
 CUresult StreamCreate(CUstream* stream, unsigned int, int) {
@@ -585,8 +584,7 @@ CUresult Map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAlloc
 }
 CUresult Unmap(CUdeviceptr address, size_t bytes) {
   std::lock_guard<std::mutex> lock(S().mutex);
-  S().mappings.erase(S().mappings.lower_bound(address),
-                     S().mappings.lower_bound(address + bytes));
+  S().mappings.erase(S().mappings.lower_bound(address), S().mappings.lower_bound(address + bytes));
   return CUDA_SUCCESS;
 }
 CUresult SetAccess(CUdeviceptr, size_t, const CUmemAccessDesc*, size_t) { return Sticky(); }

@@ -1,9 +1,9 @@
 // A CUDA driver without a GPU, for tests: two devices, streams that are threads, memory and events
 // that other processes can open, kernels written in C++, faults.
 //
-// Device memory is host memory (memfds), so tests and kernels read it directly. Kernels are found by
-// the name of their entry; the code that is loaded must hold that name. Faults poison the context
-// of the whole process, as a real one would.
+// Device memory is host memory (memfds), so tests and kernels read it directly. Kernels are found
+// by the name of their entry; the code that is loaded must hold that name. Faults poison the
+// context of the whole process, as a real one would.
 #ifndef TESSERA_RUNTIME_CUDA_FAKE_DRIVER_H_
 #define TESSERA_RUNTIME_CUDA_FAKE_DRIVER_H_
 

@@ -40,10 +40,8 @@ absl::Status Describe(const CudaDriver& driver, CUdevice device, worker::DeviceP
   RETURN_IF_CUDA_ERROR(driver, driver.cuDeviceTotalMem(&bytes, device),
                        "asking a GPU for its memory");
   gpu->set_memory_bytes(bytes);
-  gpu->set_compute_major(
-      AttributeOf(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
-  gpu->set_compute_minor(
-      AttributeOf(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  gpu->set_compute_major(AttributeOf(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+  gpu->set_compute_minor(AttributeOf(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   gpu->set_multiprocessors(AttributeOf(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   gpu->set_sharing(SharingOf(driver, device));
   return absl::OkStatus();

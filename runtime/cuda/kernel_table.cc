@@ -22,13 +22,12 @@ KernelTable::~KernelTable() {
 }
 
 absl::Status KernelTable::CheckLimits(const DeviceKernel& kernel) const {
-  const auto most_shared = static_cast<uint32_t>(
-      gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+  const auto most_shared =
+      static_cast<uint32_t>(gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   if (kernel.shared_bytes > most_shared)
-    return absl::FailedPreconditionError(absl::StrCat("kernel ", kernel.name, " needs ",
-                                                      kernel.shared_bytes,
-                                                      " bytes of shared memory, the GPU has ",
-                                                      most_shared, " a block"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("kernel ", kernel.name, " needs ", kernel.shared_bytes,
+                     " bytes of shared memory, the GPU has ", most_shared, " a block"));
   const auto most_threads =
       static_cast<uint32_t>(gpu_->Attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
   if (kernel.threads > most_threads)
@@ -36,14 +35,13 @@ absl::Status KernelTable::CheckLimits(const DeviceKernel& kernel) const {
                                                       kernel.threads, " threads a block, the GPU ",
                                                       "has at most ", most_threads));
   if (kernel.cluster_blocks > 1 && gpu_->Attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
-    return absl::FailedPreconditionError(
-        absl::StrCat("kernel ", kernel.name, " wants clusters of ", kernel.cluster_blocks,
-                     " blocks, which this GPU does not have"));
+    return absl::FailedPreconditionError(absl::StrCat("kernel ", kernel.name, " wants clusters of ",
+                                                      kernel.cluster_blocks,
+                                                      " blocks, which this GPU does not have"));
   return absl::OkStatus();
 }
 
-absl::Status KernelTable::LoadModule(DeviceKernel* kernel, CUmodule* module,
-                                     CUfunction* function) {
+absl::Status KernelTable::LoadModule(DeviceKernel* kernel, CUmodule* module, CUfunction* function) {
   const CudaDriver& driver = gpu_->driver();
   // Filled when the driver assembles PTX.
   char log[4096] = "";
@@ -55,8 +53,9 @@ absl::Status KernelTable::LoadModule(DeviceKernel* kernel, CUmodule* module,
   if (result != CUDA_SUCCESS) {
     log[sizeof(log) - 1] = '\0';
     const absl::string_view said = absl::StripAsciiWhitespace(log);
-    return CudaStatus(driver, result, absl::StrCat("loading kernel ", kernel->name,
-                                                   said.empty() ? "" : ": ", said));
+    return CudaStatus(
+        driver, result,
+        absl::StrCat("loading kernel ", kernel->name, said.empty() ? "" : ": ", said));
   }
   absl::Status status =
       CudaStatus(driver, driver.cuModuleGetFunction(function, *module, kernel->entry_.c_str()),
@@ -64,11 +63,10 @@ absl::Status KernelTable::LoadModule(DeviceKernel* kernel, CUmodule* module,
   // Asking for an attribute brings the code onto the GPU now rather than with the first launch.
   int most_threads = 0;
   if (status.ok())
-    status = CudaStatus(
-        driver,
-        driver.cuFuncGetAttribute(&most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                  *function),
-        absl::StrCat("loading kernel ", kernel->name));
+    status = CudaStatus(driver,
+                        driver.cuFuncGetAttribute(
+                            &most_threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, *function),
+                        absl::StrCat("loading kernel ", kernel->name));
   if (status.ok() && kernel->threads > static_cast<uint32_t>(most_threads))
     status = absl::FailedPreconditionError(
         absl::StrCat("kernel ", kernel->name, " has ", kernel->threads,
@@ -94,8 +92,8 @@ absl::Status KernelTable::LoadModule(DeviceKernel* kernel, CUmodule* module,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<DeviceKernel>> KernelTable::Load(
-    uint64_t id, const storage::Artifact& artifact) {
+absl::StatusOr<std::shared_ptr<DeviceKernel>> KernelTable::Load(uint64_t id,
+                                                                const storage::Artifact& artifact) {
   const storage::KernelMetadata& metadata = artifact.metadata();
   auto kernel = std::make_shared<DeviceKernel>();
   kernel->id = id;

@@ -31,10 +31,10 @@ class DeviceKernel {
   uint64_t id = 0;
   std::string name;
   std::vector<Parameter> parameters;
-  uint32_t threads = 128;       // a block
-  uint32_t shared_bytes = 0;    // dynamic
-  uint32_t cluster_blocks = 1;  // num_ctas
-  ReportMessages report_messages;  // not empty: launches pass a report
+  uint32_t threads = 128;                 // a block
+  uint32_t shared_bytes = 0;              // dynamic
+  uint32_t cluster_blocks = 1;            // num_ctas
+  ReportMessages report_messages;         // not empty: launches pass a report
   std::atomic<uint32_t> on_probation{0};  // launches that are still to run alone
 
  private:

@@ -22,8 +22,8 @@ absl::StatusOr<std::unique_ptr<LaunchEngine>> LaunchEngine::Create(const GpuCont
                                                                    LaunchEngineOptions options,
                                                                    OnEnqueued on_enqueued,
                                                                    OnFinished on_finished) {
-  std::unique_ptr<LaunchEngine> engine(new LaunchEngine(
-      gpu, kernels, options, std::move(on_enqueued), std::move(on_finished)));
+  std::unique_ptr<LaunchEngine> engine(
+      new LaunchEngine(gpu, kernels, options, std::move(on_enqueued), std::move(on_finished)));
   RETURN_IF_ERROR(engine->Prepare());
   return engine;
 }
@@ -76,8 +76,7 @@ void LaunchEngine::Submit(DeviceLaunch launch) {
 
 bool LaunchEngine::RoomFor(const DeviceLaunch& launch) const {
   if (alone_ || free_slots_.empty()) return false;
-  if (launch.kernel != nullptr && !launch.kernel->report_messages.empty() &&
-      !reports_.available())
+  if (launch.kernel != nullptr && !launch.kernel->report_messages.empty() && !reports_.available())
     return false;
   return launch.kernel == nullptr || launch.kernel->on_probation.load() == 0 ||
          (on_device_ == 0 && waiting_ == 0);
@@ -109,8 +108,8 @@ absl::StatusOr<LaunchEngine::Stream*> LaunchEngine::StreamOf(const StreamKey& ke
   if (streams_.size() > options_.streams) DropIdleStream();
   // Higher priorities are smaller numbers.
   const int priority = std::max(greatest_priority_, std::min(least_priority_, -key.priority));
-  const CUresult made = gpu_->driver().cuStreamCreateWithPriority(
-      &stream.stream, CU_STREAM_NON_BLOCKING, priority);
+  const CUresult made =
+      gpu_->driver().cuStreamCreateWithPriority(&stream.stream, CU_STREAM_NON_BLOCKING, priority);
   if (made == CUDA_SUCCESS) return &stream;
   streams_.erase(key);
   if (PoisonsContext(made)) Lose(made, "creating a stream");
@@ -204,10 +203,9 @@ CUresult LaunchEngine::Enqueue(Stream* stream, const Running& running, CUfunctio
   if (launch.kernel != nullptr &&
       !step(EnqueueKernel(running, function, stream->stream), "launching the kernel"))
     return result;
-  if (launch.copy &&
-      !step(driver.cuMemcpyAsync(launch.copy->to, launch.copy->from, launch.copy->bytes,
-                                 stream->stream),
-            "copying memory"))
+  if (launch.copy && !step(driver.cuMemcpyAsync(launch.copy->to, launch.copy->from,
+                                                launch.copy->bytes, stream->stream),
+                           "copying memory"))
     return result;
   for (const auto& event : launch.signals)
     if (!step(driver.cuEventRecord(event->event(), stream->stream), "signalling an event"))
@@ -219,8 +217,7 @@ CUresult LaunchEngine::Enqueue(Stream* stream, const Running& running, CUfunctio
   return result;
 }
 
-CUresult LaunchEngine::EnqueueKernel(const Running& running, CUfunction function,
-                                     CUstream stream) {
+CUresult LaunchEngine::EnqueueKernel(const Running& running, CUfunction function, CUstream stream) {
   const DeviceLaunch& launch = running.launch;
   const DeviceKernel& kernel = *launch.kernel;
   uint64_t report = running.report.device;
@@ -384,8 +381,8 @@ void LaunchEngine::CheckAges(uint64_t now_ns) {
 void LaunchEngine::Lose(CUresult result, const std::string& attempt) {
   if (lost_) return;
   DeviceLoss loss;
-  loss.reason = absl::StrCat(attempt, attempt.empty() ? "" : ": ",
-                             CudaErrorText(gpu_->driver(), result));
+  loss.reason =
+      absl::StrCat(attempt, attempt.empty() ? "" : ": ", CudaErrorText(gpu_->driver(), result));
   loss.by_kernel = IsKernelFault(result);
   for (const Stream* stream : active_) {
     for (const Running& running : stream->running) {

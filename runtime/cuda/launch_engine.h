@@ -2,8 +2,9 @@
 // waiting for any of them.
 //
 // Every launch has a slot with two words of host memory: the GPU writes one when the launch begins
-// (unless that is when the one before it ends) and one when it has ended. So looking for ends costs no driver call, and when a kernel has
-// poisoned the context these words tell which launches were running.
+// (unless that is when the one before it ends) and one when it has ended. So looking for ends costs
+// no driver call, and when a kernel has poisoned the context these words tell which launches were
+// running.
 //
 // For one thread, which has the context current.
 #ifndef TESSERA_RUNTIME_CUDA_LAUNCH_ENGINE_H_
@@ -131,9 +132,9 @@ class LaunchEngine {
   };
   struct Stream {
     CUstream stream = nullptr;
-    std::deque<Running> running;      // in order
+    std::deque<Running> running;       // in order
     std::deque<DeviceLaunch> waiting;  // for room on this stream
-    uint64_t head_since_ns = 0;       // when running.front() became the first
+    uint64_t head_since_ns = 0;        // when running.front() became the first
     uint64_t last_use = 0;
   };
 
@@ -179,11 +180,11 @@ class LaunchEngine {
   std::vector<Slot> slots_;
   std::vector<uint32_t> free_slots_;
   std::map<StreamKey, Stream> streams_;
-  std::vector<Stream*> active_;      // with launches that run
-  std::deque<DeviceLaunch> held_;    // for room on the GPU, in order
+  std::vector<Stream*> active_;    // with launches that run
+  std::deque<DeviceLaunch> held_;  // for room on the GPU, in order
   uint32_t on_device_ = 0;
-  uint32_t waiting_ = 0;             // in all streams
-  bool alone_ = false;               // what runs is on probation
+  uint32_t waiting_ = 0;  // in all streams
+  bool alone_ = false;    // what runs is on probation
   uint64_t uses_ = 0;
   uint64_t checked_ns_ = 0;
   std::optional<DeviceLoss> lost_;

@@ -16,8 +16,8 @@ namespace tessera::runtime {
 
 using ReportMessages = google::protobuf::RepeatedPtrField<storage::KernelMetadata::ReportMessage>;
 
-// Reports in host memory that the GPU writes, made when they are first needed. For one thread, which
-// has the context current.
+// Reports in host memory that the GPU writes, made when they are first needed. For one thread,
+// which has the context current.
 class LaunchReports {
  public:
   struct Report {

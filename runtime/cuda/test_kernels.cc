@@ -115,9 +115,12 @@ DONE:
 )";
 
 const std::map<std::string, std::vector<const char*>>& ParameterTypes() {
-  static const auto* types = new std::map<std::string, std::vector<const char*>>{
-      {"add_one", {"*i32", "i32"}}, {"wait_flag", {"*i32"}}, {"spin", {"i64"}}, {"fault", {}},
-      {"report", {"i32"}}};
+  static const auto* types =
+      new std::map<std::string, std::vector<const char*>>{{"add_one", {"*i32", "i32"}},
+                                                          {"wait_flag", {"*i32"}},
+                                                          {"spin", {"i64"}},
+                                                          {"fault", {}},
+                                                          {"report", {"i32"}}};
   return *types;
 }
 
@@ -188,9 +191,12 @@ storage::Artifact GpuTestKernel(const std::string& kernel) {
 }
 
 const TestKernelFunction* FindTestKernel(const std::string& entry) {
-  static const auto* functions = new std::map<std::string, TestKernelFunction>{
-      {"add_one", {2, AddOne}}, {"wait_flag", {1, WaitFlag}}, {"spin", {1, Spin}},
-      {"fault", {0, Fault}}, {"report", {2, Report}}};
+  static const auto* functions =
+      new std::map<std::string, TestKernelFunction>{{"add_one", {2, AddOne}},
+                                                    {"wait_flag", {1, WaitFlag}},
+                                                    {"spin", {1, Spin}},
+                                                    {"fault", {0, Fault}},
+                                                    {"report", {2, Report}}};
   auto found = functions->find(entry);
   return found == functions->end() ? nullptr : &found->second;
 }

@@ -1,5 +1,5 @@
-// Small kernels for tests of the GPU's executor, each twice: in PTX, for a real GPU, and in C++, for
-// the simulated one.
+// Small kernels for tests of the GPU's executor, each twice: in PTX, for a real GPU, and in C++,
+// for the simulated one.
 //
 //   add_one(*x i32, n i32)         adds 1 to n numbers; grid of ceil(n / 128)
 //   wait_flag(*flag i32)           runs until flag[0] is not 0

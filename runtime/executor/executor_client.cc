@@ -84,8 +84,8 @@ class SupervisedExecutor final : public ExecutorClient {
     std::unique_ptr<ExecutorIncarnation> process;
     std::thread completion_thread;
     std::mutex reader_mutex;  // who reads the completion ring
-    std::string record;    // by reader_mutex: for its memory
-    bool damaged = false;  // by reader_mutex: the ring is not read any more
+    std::string record;       // by reader_mutex: for its memory
+    bool damaged = false;     // by reader_mutex: the ring is not read any more
     std::atomic<bool> ended{false};
     absl::Status reason;  // by mutex_; set before `ended`
   };
@@ -186,7 +186,7 @@ class SupervisedExecutor final : public ExecutorClient {
   std::map<uint64_t, std::shared_ptr<KeptRequest>> regions_, kernels_, events_;
   std::set<uint64_t> quarantined_;
   std::map<uint64_t, std::string> quarantined_names_;
-  std::set<uint64_t> suspected_;     // kernels, once; on probation in every later executor
+  std::set<uint64_t> suspected_;  // kernels, once; on probation in every later executor
   uint64_t next_call_ = 1;
   std::map<uint64_t, Call*> calls_;
 };
@@ -297,8 +297,7 @@ absl::Status SupervisedExecutor::Restore(Life* life) {
 
 absl::Status SupervisedExecutor::AwaitAnswers(Life* life, size_t most_left, size_t* unanswered) {
   uint64_t deadline =
-      MonotonicNanos() +
-      static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.start_limit));
+      MonotonicNanos() + static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.start_limit));
   while (*unanswered > most_left) {
     const uint64_t now = MonotonicNanos();
     if (now >= deadline) {
@@ -472,8 +471,7 @@ void SupervisedExecutor::Quarantine(uint64_t kernel) {
 std::string SupervisedExecutor::NameOf(uint64_t kernel) const {
   auto kept = kernels_.find(kernel);
   if (kept == kernels_.end()) return absl::StrCat(kernel);
-  const std::string& name =
-      kept->second->request.load_kernel().artifact().metadata().kernel();
+  const std::string& name = kept->second->request.load_kernel().artifact().metadata().kernel();
   return absl::StrCat(name.empty() ? "" : name, name.empty() ? "" : " (", "number ", kernel,
                       name.empty() ? "" : ")");
 }
@@ -853,9 +851,8 @@ absl::StatusOr<worker::DeviceStats> SupervisedExecutor::Stats() {
   worker::ExecutorRequest request;
   request.mutable_get_device_stats();
   worker::DeviceStats stats;
-  RETURN_IF_ERROR(CallExecutor(request, {}, 0, [&stats](ExecutorAnswer* answer) {
-    stats = answer->response.stats();
-  }));
+  RETURN_IF_ERROR(CallExecutor(
+      request, {}, 0, [&stats](ExecutorAnswer* answer) { stats = answer->response.stats(); }));
   return stats;
 }
 

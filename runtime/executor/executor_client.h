@@ -108,8 +108,8 @@ class ExecutorClient {
   // Maps `fd` (kept duplicated for re-mapping after a restart) as `region`. Ids are never reused.
   virtual absl::Status MapRegion(uint64_t region, int fd, uint64_t offset, uint64_t size,
                                  bool read_only) = 0;
-  // Maps memory of the device itself as `region`, or makes it. INVALID_ARGUMENT: the handle is none,
-  // or of another GPU. UNIMPLEMENTED: the device has no memory of its own.
+  // Maps memory of the device itself as `region`, or makes it. INVALID_ARGUMENT: the handle is
+  // none, or of another GPU. UNIMPLEMENTED: the device has no memory of its own.
   virtual absl::StatusOr<DeviceMemoryInfo> MapDeviceMemory(uint64_t region,
                                                            const DeviceMemorySource& source) = 0;
   // Unmaps; launches already submitted finish first.
@@ -128,10 +128,10 @@ class ExecutorClient {
   virtual absl::Status LoadKernel(uint64_t kernel, const storage::Artifact& artifact) = 0;
   virtual void UnloadKernel(uint64_t kernel) = 0;
 
-  // Queues a launch. `done` runs exactly once, on a thread of this object or on the caller's: if the
-  // launch is refused at once, or if it ends within a short spin (`spin`; 40 us cover a small kernel
-  // and the wake-up of a sleeping core; for callers that have nothing else to do). It must not
-  // block; it may call Submit.
+  // Queues a launch. `done` runs exactly once, on a thread of this object or on the caller's: if
+  // the launch is refused at once, or if it ends within a short spin (`spin`; 40 us cover a small
+  // kernel and the wake-up of a sleeping core; for callers that have nothing else to do). It must
+  // not block; it may call Submit.
   virtual void Submit(const LaunchCommand& command, absl::Duration spin, DoneCallback done) = 0;
   // Queues a copy between two mapped regions; `done` as for Submit.
   virtual void Copy(const CopyCommand& command, DoneCallback done) = 0;

@@ -120,8 +120,7 @@ absl::Status ExecutorIncarnation::Send(const worker::ExecutorRequest& request,
   return SendFrame(control_.get(), bytes, descriptors);
 }
 
-bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd,
-                               std::vector<ExecutorAnswer>* answers) {
+bool ExecutorIncarnation::Poll(int timeout_ms, int wake_fd, std::vector<ExecutorAnswer>* answers) {
   pollfd fds[3] = {{control_.get(), POLLIN, 0}, {pid_fd_.get(), POLLIN, 0}, {wake_fd, POLLIN, 0}};
   if (poll(fds, 3, timeout_ms) <= 0) return true;  // time is up, or a signal: the caller comes back
   bool open = true;
@@ -166,8 +165,7 @@ void ExecutorIncarnation::ReadAnswers(std::vector<ExecutorAnswer>* answers, bool
     }
     if (received_.size() - taken - 4 < bytes) break;
     ExecutorAnswer answer;
-    *open = answer.response.ParseFromArray(received_.data() + taken + 4,
-                                           static_cast<int>(bytes)) &&
+    *open = answer.response.ParseFromArray(received_.data() + taken + 4, static_cast<int>(bytes)) &&
             TakeDescriptors(answer.response.descriptors(), &answer) && *open;
     answers->push_back(std::move(answer));
     taken += 4 + bytes;

@@ -84,7 +84,7 @@ class ExecutorIncarnation {
   UniqueFd pid_fd_;
   UniqueFd control_;
   std::mutex send_mutex_;
-  std::string received_;  // beginning of a response that is not whole yet
+  std::string received_;               // beginning of a response that is not whole yet
   std::deque<UniqueFd> received_fds_;  // of responses from there on
   uint64_t kill_after_ns_ = 0;
 

@@ -24,7 +24,7 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr uint64_t kPollNs = 5000;                   // before the command thread sleeps
+constexpr uint64_t kPollNs = 5000;  // before the command thread sleeps
 // The same while launches come one upon the other. A core that sleeps takes 10 to 30 us to wake up
 // in a virtual machine, more than all else that a launch needs; this covers the time between two
 // calls of one client that waits for each.
@@ -260,7 +260,8 @@ void Executor::RunCopy(const RingCommand& command, RingCompletion* completion) {
   for (size_t i = 0; i < command.params.size() && completion->status.ok(); ++i)
     completion->status = ResolveParam(command.params[i], {i == 0 ? "to" : "from", true});
   if (completion->status.ok() && (launch_.extents.size() != 2 || launch_.extents[0].read_only))
-    completion->status = absl::InvalidArgumentError("a copy goes from a region into a writable one");
+    completion->status =
+        absl::InvalidArgumentError("a copy goes from a region into a writable one");
   if (completion->status.ok()) {
     status_->running_launch.store(command.id, std::memory_order_relaxed);
     completion->start_ns = MonotonicNanos();
@@ -319,11 +320,11 @@ int RunExecutor(int control_fd, const LoaderFactory& loaders) {
   const absl::Status bound = BindToDaemon(control_fd);
   if (!bound.ok()) Die(bound);
   Executor executor(loaders);
-  ServeRequests(control_fd, [&](const worker::ExecutorRequest& request,
-                                std::vector<UniqueFd> descriptors, worker::ExecutorResponse*,
-                                std::vector<UniqueFd>*) {
-    return executor.Handle(request, std::move(descriptors));
-  });
+  ServeRequests(control_fd,
+                [&](const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors,
+                    worker::ExecutorResponse*, std::vector<UniqueFd>*) {
+                  return executor.Handle(request, std::move(descriptors));
+                });
 }
 
 }  // namespace tessera::runtime

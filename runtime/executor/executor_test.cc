@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/executor/executor_client.h"
@@ -201,8 +201,8 @@ TEST_F(ExecutorTest, RunsLaunchesOnSharedMemory) {
 
 TEST_F(ExecutorTest, PolledLaunchEndsOnTheCallersThread) {
   Start();
-  // Unless the completion thread is busy with the launch before, or other work on these cores keeps the caller from
-  // polling: that passes.
+  // Unless the completion thread is busy with the launch before, or other work on these cores keeps
+  // the caller from polling: that passes.
   const absl::Time deadline = absl::Now() + absl::Seconds(60);
   while (absl::Now() < deadline) {
     Outcome outcome;
@@ -369,8 +369,7 @@ TEST_F(ExecutorTest, FaultsCostTheKernelItsRightToRunAndNobodyElse) {
     const absl::Status status = culprit.AwaitStatus();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr(absl::StrCat(" (number ", kernel, ")")));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(" (number ", kernel, ")")));
     EXPECT_THAT(std::string(status.message()), HasSubstr("while it ran kernel "));
     culprits.push_back(kernel);
     EXPECT_EQ(executor_->quarantined(), culprits);

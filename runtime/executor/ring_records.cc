@@ -77,7 +77,6 @@ std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& co
   return record;
 }
 
-
 std::string EncodeRemoval(CommandKind kind, uint64_t object) {
   LaunchCommand command;
   command.kernel = object;
@@ -88,9 +87,8 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command) {
   CommandHeader header;
   if (record.size() < sizeof(header)) return absl::DataLossError("a launch record is too short");
   std::memcpy(&header, record.data(), sizeof(header));
-  if (record.size() !=
-      sizeof(header) + uint64_t{header.num_params} * sizeof(LaunchParam) +
-          (uint64_t{header.num_waits} + header.num_signals) * sizeof(uint64_t)) {
+  if (record.size() != sizeof(header) + uint64_t{header.num_params} * sizeof(LaunchParam) +
+                           (uint64_t{header.num_waits} + header.num_signals) * sizeof(uint64_t)) {
     return absl::DataLossError("a launch record's length does not fit its contents");
   }
   if (header.kind < static_cast<uint32_t>(CommandKind::kLaunch) ||

@@ -24,7 +24,7 @@ struct DeviceDescription {
   uint32_t threads = 0;
   // Of a GPU alone.
   worker::DeviceProbe::Gpu gpu;
-  int driver_version = 0;  // as CUDA counts: 13000
+  int driver_version = 0;       // as CUDA counts: 13000
   bool one_of_several = false;  // GPUs of this daemon
 
   bool is_gpu() const { return !gpu.uuid().empty(); }

@@ -28,7 +28,7 @@ struct FakeExecutorLog {
     std::function<void()> on_enqueued;
   };
   std::mutex mutex;
-  std::map<uint64_t, uint64_t> regions;     // id -> size
+  std::map<uint64_t, uint64_t> regions;                     // id -> size
   std::map<uint64_t, runtime::DeviceMemorySource> sources;  // of those that are device memory
   absl::Status map_status;                                  // what MapDeviceMemory answers
   std::map<uint64_t, std::string> events;                   // id -> handle
@@ -64,8 +64,7 @@ class FakeExecutor : public runtime::ExecutorClient {
     log_->sources[region] = source;
     return info;
   }
-  absl::Status ImportEvent(uint64_t event, const std::string& handle,
-                           const std::string&) override {
+  absl::Status ImportEvent(uint64_t event, const std::string& handle, const std::string&) override {
     std::lock_guard<std::mutex> lock(log_->mutex);
     log_->events[event] = handle;
     return absl::OkStatus();

@@ -10,8 +10,8 @@
 
 namespace tessera::server {
 
-// Asks a process of its own (`binary` --role=probe), so that a driver that hangs or crashes costs no
-// more than the time limit. `problem` says why there are none.
+// Asks a process of its own (`binary` --role=probe), so that a driver that hangs or crashes costs
+// no more than the time limit. `problem` says why there are none.
 worker::DeviceProbe ProbeGpusInChild(const std::string& binary);
 
 // "cuda:0" and so on, in CUDA's order. GPUs too old for the compiler are left out.

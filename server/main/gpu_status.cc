@@ -12,8 +12,8 @@ void FillGpuStatus(const Device& device, tessera::v1::GetStatusResponse::Device*
   const worker::DeviceStats stats = device.stats();
   auto* to = status->mutable_gpu();
   to->set_compute_capability(absl::StrCat(gpu.compute_major(), ".", gpu.compute_minor()));
-  to->set_driver_version(absl::StrCat(description.driver_version / 1000, ".",
-                                      description.driver_version % 1000 / 10));
+  to->set_driver_version(
+      absl::StrCat(description.driver_version / 1000, ".", description.driver_version % 1000 / 10));
   to->set_memory_bytes(gpu.memory_bytes());
   to->set_memory_free_bytes(stats.memory_free_bytes());
   to->set_sharing(gpu.sharing());

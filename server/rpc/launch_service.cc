@@ -19,8 +19,7 @@ constexpr int kStreamWindow = 256;
 class LaunchStreamReactor
     : public grpc::ServerBidiReactor<api::LaunchRequest, api::LaunchResponse> {
  public:
-  LaunchStreamReactor(Launcher* launcher, absl::Duration spin)
-      : launcher_(launcher), spin_(spin) {
+  LaunchStreamReactor(Launcher* launcher, absl::Duration spin) : launcher_(launcher), spin_(spin) {
     StartRead(&request_);
   }
 

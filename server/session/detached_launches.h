@@ -35,7 +35,7 @@ class DetachedLaunches {
   std::vector<Done> TakeReady() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // a new one with every Await
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;               // a new one with every Await
   std::map<uint64_t, uint64_t> running_ ABSL_GUARDED_BY(mutex_);  // launches by generation
   std::map<uint64_t, Done> waiting_ ABSL_GUARDED_BY(mutex_);      // by the last generation awaited
   std::deque<tessera::v1::LaunchResponse> failures_ ABSL_GUARDED_BY(mutex_);

@@ -74,8 +74,8 @@ absl::Status CheckGpu(const Device& device, const std::string& claimed_uuid) {
   }
   if (claimed_uuid == device.description().uuid()) return absl::OkStatus();
   return Error(absl::StatusCode::kInvalidArgument, "OTHER_DEVICE",
-               absl::StrCat("the handle belongs to ", claimed_uuid, ", but ", device.name(),
-                            " is ", device.description().uuid()),
+               absl::StrCat("the handle belongs to ", claimed_uuid, ", but ", device.name(), " is ",
+                            device.description().uuid()),
                {{"handle_uuid", claimed_uuid}, {"device_uuid", device.description().uuid()}});
 }
 

@@ -253,7 +253,8 @@ TEST_F(GpuSessionTest, MakesMemoryOnAGpuWithADescriptorToFetch) {
 }
 
 TEST_F(GpuSessionTest, EventsEndWithTheirSession) {
-  auto event = ImportEvent(registry_.get(), session_.get(), gpus_[0], std::string(64, 'e'), "GPU-a");
+  auto event =
+      ImportEvent(registry_.get(), session_.get(), gpus_[0], std::string(64, 'e'), "GPU-a");
   ASSERT_TRUE(event.ok()) << event.status();
   EXPECT_EQ(log_.events.size(), 1u);
   EXPECT_FALSE(

@@ -22,10 +22,11 @@ GpuMetrics::GpuMetrics(const std::shared_ptr<prometheus::Registry>& registry)
 void GpuMetrics::Set(const std::string& device, const worker::DeviceProbe::Gpu& gpu,
                      const worker::DeviceStats& stats) {
   const std::map<std::string, std::string> labels = {{"device", device}};
-  info_->Add({{"device", device},
-              {"uuid", gpu.uuid()},
-              {"name", gpu.name()},
-              {"sharing", gpu.sharing()}})
+  info_
+      ->Add({{"device", device},
+             {"uuid", gpu.uuid()},
+             {"name", gpu.name()},
+             {"sharing", gpu.sharing()}})
       .Set(1);
   memory_->Add(labels).Set(static_cast<double>(gpu.memory_bytes()));
   memory_free_->Add(labels).Set(static_cast<double>(stats.memory_free_bytes()));

@@ -21,14 +21,13 @@ TEST(GpuMetricsTest, HaveTheNamesThatDashboardsRelyOn) {
   stats.set_handles_open(2);
   metrics.Set("cuda:0", gpu, stats);
   const std::string text = prometheus::TextSerializer().Serialize(registry->Collect());
-  for (const char* line :
-       {"tessera_gpu_memory_bytes{device=\"cuda:0\"} 1000",
-        "tessera_gpu_memory_free_bytes{device=\"cuda:0\"} 400",
-        "tessera_gpu_handles_open{device=\"cuda:0\"} 2",
-        "tessera_gpu_events_open{device=\"cuda:0\"} 0",
-        "tessera_gpu_modules_loaded{device=\"cuda:0\"} 0",
-        "tessera_gpu_streams{device=\"cuda:0\"} 0",
-        "tessera_gpu_launches_on_device{device=\"cuda:0\"} 0"})
+  for (const char* line : {"tessera_gpu_memory_bytes{device=\"cuda:0\"} 1000",
+                           "tessera_gpu_memory_free_bytes{device=\"cuda:0\"} 400",
+                           "tessera_gpu_handles_open{device=\"cuda:0\"} 2",
+                           "tessera_gpu_events_open{device=\"cuda:0\"} 0",
+                           "tessera_gpu_modules_loaded{device=\"cuda:0\"} 0",
+                           "tessera_gpu_streams{device=\"cuda:0\"} 0",
+                           "tessera_gpu_launches_on_device{device=\"cuda:0\"} 0"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   EXPECT_NE(text.find("sharing=\"mps\""), std::string::npos) << text;
 }

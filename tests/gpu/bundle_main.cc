@@ -1,7 +1,7 @@
 // One binary for a GPU machine, called by the name of what it is to be: LLVM is in it once.
 //
-// tesserad, tessera, cuda_executor_test, gpu_runtime_test, gpu_conformance_test, launch_latency. What
-// these start of themselves is told by its flags.
+// tesserad, tessera, cuda_executor_test, gpu_runtime_test, gpu_conformance_test, launch_latency.
+// What these start of themselves is told by its flags.
 #include <gtest/gtest.h>
 
 #include <cstdio>

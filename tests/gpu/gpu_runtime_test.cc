@@ -1,5 +1,6 @@
-// The daemon's GPU runtime over gRPC, with this process as the client that owns the memory: CUDA IPC
-// and VMM memory, events both ways without anybody waiting on the host, faults and kills under load.
+// The daemon's GPU runtime over gRPC, with this process as the client that owns the memory: CUDA
+// IPC and VMM memory, events both ways without anybody waiting on the host, faults and kills under
+// load.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -214,8 +215,7 @@ TEST_F(GpuRuntimeTest, RefusesHandlesOfOtherGpusWithBothUuids) {
   found = client_->ImportCudaIpc(BytesOf(handle), {"cuda:0", gpus.gpus(1).uuid(), 0, 0});
   EXPECT_EQ(found.status().code(), absl::StatusCode::kInvalidArgument) << found.status();
   for (int i = 0; i < 2; ++i)
-    EXPECT_TRUE(absl::StrContains(found.status().message(), gpus.gpus(i).uuid()))
-        << found.status();
+    EXPECT_TRUE(absl::StrContains(found.status().message(), gpus.gpus(i).uuid())) << found.status();
   std::printf("%s\n", std::string(found.status().message()).c_str());
   // On its own device it is right, and a launch elsewhere is refused.
   auto region = client_->ImportCudaIpc(BytesOf(handle), {"cuda:1", gpus.gpus(1).uuid(), 0, 0});
@@ -264,8 +264,8 @@ TEST_F(GpuRuntimeTest, ManyLaunchesInTurnsWithTheClientsOwnKernels) {
     SharedEvent ready = MakeEvent(*client_), done = MakeEvent(*client_);
     CUmodule own = nullptr;
     CUfunction add = nullptr;
-    ASSERT_CUDA(driver_->cuModuleLoadDataEx(
-        &own, runtime::GpuTestKernel("add_one").code().c_str(), 0, nullptr, nullptr));
+    ASSERT_CUDA(driver_->cuModuleLoadDataEx(&own, runtime::GpuTestKernel("add_one").code().c_str(),
+                                            0, nullptr, nullptr));
     ASSERT_CUDA(driver_->cuModuleGetFunction(&add, own, "add_one"));
     uint64_t n = kN;
     void* params[] = {&x, &n};
@@ -276,7 +276,8 @@ TEST_F(GpuRuntimeTest, ManyLaunchesInTurnsWithTheClientsOwnKernels) {
     int enqueued = 0;
     const absl::Time begin = absl::Now();
     for (int i = 0; i < launches; ++i) {
-      ASSERT_CUDA(driver_->cuLaunchKernel(add, kN / 128, 1, 1, 128, 1, 1, 0, stream, params, nullptr));
+      ASSERT_CUDA(
+          driver_->cuLaunchKernel(add, kN / 128, 1, 1, 128, 1, 1, 0, stream, params, nullptr));
       ASSERT_CUDA(driver_->cuEventRecord(ready.event, stream));
       launch.set_tag(i);
       auto answer = i % 2 == 0 ? client_->LaunchOnStream(launch) : client_->Launch(launch);
@@ -290,9 +291,10 @@ TEST_F(GpuRuntimeTest, ManyLaunchesInTurnsWithTheClientsOwnKernels) {
     EXPECT_EQ(ended->failures_size(), 0);
     ASSERT_CUDA(driver_->cuStreamSynchronize(stream));
     EXPECT_EQ(Read(x, kN), std::vector<int32_t>(kN, 2 * launches));
-    std::printf("%d launches on %s memory with events both ways: %.1f us each, %d answered before "
-                "they had ended\n",
-                launches, kind, absl::ToDoubleMicroseconds(sending) / launches, enqueued);
+    std::printf(
+        "%d launches on %s memory with events both ways: %.1f us each, %d answered before "
+        "they had ended\n",
+        launches, kind, absl::ToDoubleMicroseconds(sending) / launches, enqueued);
   }
 }
 
@@ -355,8 +357,8 @@ TEST_F(GpuRuntimeTest, AFaultCostsTheKernelAndOneRestartAndServesAgainSoon) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(absl::StrContains(status.message(), "fault")) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_")) << status;
-  // A fault under MPS is everybody's: this process's context is lost too, and the server takes no new
-  // clients until all that it had are gone.
+  // A fault under MPS is everybody's: this process's context is lost too, and the server takes no
+  // new clients until all that it had are gone.
   if (Status().gpu().sharing() == "mps") {
     std::printf("under MPS: %s\n", std::string(status.message()).c_str());
     std::printf("this process sees: %d\n", driver_->cuCtxSynchronize());
@@ -373,8 +375,8 @@ TEST_F(GpuRuntimeTest, AFaultCostsTheKernelAndOneRestartAndServesAgainSoon) {
   EXPECT_EQ(Status().quarantined_kernels_size(), 1);
 }
 
-// Two clients under load, and executors that die of SIGKILL or of a third client's faulting kernel: what
-// is answered as done is right, and everybody's session and memory go on.
+// Two clients under load, and executors that die of SIGKILL or of a third client's faulting kernel:
+// what is answered as done is right, and everybody's session and memory go on.
 TEST_F(GpuRuntimeTest, KillsUnderLoadLoseNobodysSessionAndNoResult) {
   const int kills = Count("TESSERA_TEST_KILLS", 6, 20);
   const bool faults = std::getenv("TESSERA_TEST_NO_FAULTS") == nullptr;
@@ -428,9 +430,10 @@ TEST_F(GpuRuntimeTest, KillsUnderLoadLoseNobodysSessionAndNoResult) {
   EXPECT_EQ(lost, 0);
   EXPECT_GE(Status().restarts(), static_cast<uint32_t>(kills));
   EXPECT_LT(longest, OnRealGpu() ? 2.5 : 10.0);
-  std::printf("%d executor deaths under load: %d launches right, %d failed and told so, %d wrong; "
-              "at most %.2f s until results came again\n",
-              kills, right.load(), failed.load(), wrong.load(), longest);
+  std::printf(
+      "%d executor deaths under load: %d launches right, %d failed and told so, %d wrong; "
+      "at most %.2f s until results came again\n",
+      kills, right.load(), failed.load(), wrong.load(), longest);
 }
 
 }  // namespace

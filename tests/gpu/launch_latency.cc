@@ -1,6 +1,7 @@
 // How long a launch takes through the daemon, while the client's own kernels keep the GPU busy:
 // beside a bare socket ping-pong with the same IPC events, and beside a launch in this process, all
-// in one run. Prints a table; exit status 1 if a bound does not hold (only with --check, under MPS).
+// in one run. Prints a table; exit status 1 if a bound does not hold (only with --check, under
+// MPS).
 //
 //   launch_latency [--rounds=N] [--check]
 #include <fcntl.h>
@@ -65,8 +66,8 @@ struct Gpu {
 
   Gpu() {
     const runtime::CudaDriver& driver = ClientDriver();
-    context = runtime::GpuContext::Create(&driver, runtime::ListGpus(driver)->gpus(0).uuid())
-                  ->release();
+    context =
+        runtime::GpuContext::Create(&driver, runtime::ListGpus(driver)->gpus(0).uuid())->release();
     CUmodule module = nullptr;
     MUST(cuModuleLoadDataEx(&module, runtime::GpuTestKernel("add_one").code().c_str(), 0, nullptr,
                             nullptr));
@@ -128,8 +129,9 @@ struct Times {
   std::vector<double> microseconds;
   double Quantile(double q) {
     std::sort(microseconds.begin(), microseconds.end());
-    return microseconds[std::min(microseconds.size() - 1,
-                                 static_cast<size_t>(q * static_cast<double>(microseconds.size())))];
+    return microseconds[std::min(
+        microseconds.size() - 1,
+        static_cast<size_t>(q * static_cast<double>(microseconds.size())))];
   }
 };
 
@@ -232,9 +234,11 @@ struct Daemon {
     done = MakeEvent();
     CUipcEventHandle handle;
     MUST(cuIpcGetEventHandle(&handle, ready));
-    launch.add_wait_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
+    launch.add_wait_events(
+        ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
     MUST(cuIpcGetEventHandle(&handle, done));
-    launch.add_signal_events(ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
+    launch.add_signal_events(
+        ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
     launch.set_session(client->session());
     launch.set_module(
         ValueOf(client->RegisterModule({{"kernels.py", kPtxModule}}), "a module").module());
@@ -352,8 +356,7 @@ int Measure(int rounds, bool check) {
         timed(&unary, [&] { daemon.Run(stream); });
         absl::Duration until_enqueued;
         timed(&through_daemon, [&] { until_enqueued = daemon.RunOnStream(stream); });
-        if (i >= 50)
-          enqueued.microseconds.push_back(absl::ToDoubleMicroseconds(until_enqueued));
+        if (i >= 50) enqueued.microseconds.push_back(absl::ToDoubleMicroseconds(until_enqueued));
       }
       each_of_1 = daemon.Stream(std::min(rounds, 2000), 1);
       each_of_16 = daemon.Stream(rounds, 16);
@@ -366,14 +369,16 @@ int Measure(int rounds, bool check) {
     Print("daemon, unary call, to completion", unary);
     Print("daemon, stream of requests, to the answer (enqueued)", enqueued);
     Print("daemon, stream of requests, to completion", through_daemon);
-    std::printf("  daemon, stream of requests, no events: %.1f us each with 1 in flight, %.1f us with 16\n",
-                each_of_1, each_of_16);
+    std::printf(
+        "  daemon, stream of requests, no events: %.1f us each with 1 in flight, %.1f us with 16\n",
+        each_of_1, each_of_16);
     if (!check || sharing != "mps" || !busy) continue;
     const double over = through_daemon.Quantile(0.5) - bare.Quantile(0.5);
     const bool holds = over <= kAllowedOverPingPongUs && each_of_16 <= kAllowedEachOf16Us;
-    std::printf("  %s: %.1f us over the ping-pong (at most %.0f), %.1f us each of 16 (at most %.0f)\n",
-                holds ? "within bounds" : "OUT OF BOUNDS", over, kAllowedOverPingPongUs, each_of_16,
-                kAllowedEachOf16Us);
+    std::printf(
+        "  %s: %.1f us over the ping-pong (at most %.0f), %.1f us each of 16 (at most %.0f)\n",
+        holds ? "within bounds" : "OUT OF BOUNDS", over, kAllowedOverPingPongUs, each_of_16,
+        kAllowedEachOf16Us);
     if (!holds) status = 1;
   }
   return status;

@@ -136,8 +136,7 @@ bool Answers(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  const bool connected =
-      connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   close(fd);
   return connected;
 }
@@ -165,8 +164,7 @@ void ServePtxDaemonRoles(int argc, char** argv) {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     runtime::ServeAsCudaExecutor(fd, Driver(), gpu);
   }
-  if (!flags.empty() && flags[0] == "--ptx-daemon")
-    ServeAsDaemon({flags.begin() + 1, flags.end()});
+  if (!flags.empty() && flags[0] == "--ptx-daemon") ServeAsDaemon({flags.begin() + 1, flags.end()});
 }
 
 absl::StatusOr<std::unique_ptr<PtxDaemon>> PtxDaemon::Start(std::vector<std::string> flags) {
@@ -182,8 +180,7 @@ absl::StatusOr<std::unique_ptr<PtxDaemon>> PtxDaemon::Start(std::vector<std::str
   std::vector<char*> argv;
   for (std::string& argument : command) argv.push_back(&argument[0]);
   argv.push_back(nullptr);
-  const int error =
-      posix_spawn(&daemon->pid_, argv[0], nullptr, nullptr, argv.data(), environ);
+  const int error = posix_spawn(&daemon->pid_, argv[0], nullptr, nullptr, argv.data(), environ);
   if (error != 0) return absl::ErrnoToStatus(error, "starting the test's daemon");
   const absl::Time limit = absl::Now() + absl::Seconds(60);
   while (!Answers(daemon->folder_ + "/t.sock.fd")) {
