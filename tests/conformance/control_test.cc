@@ -333,6 +333,7 @@ def kernel(o, x, n, OP: tl.constexpr):
     tl.static_assert(scalar[None, None, :].shape == [1, 1])
     line = tl.arange(0, 4)
     tl.static_assert(line[None, None:].shape == [1, 4])
+    tl.static_assert(tl.squeeze(tl.unsqueeze(line, 1), 1).shape == [4] and tl.unsqueeze(line, -1).shape == [4, 1])
     tl.static_assert(line[None, ::None, None].shape == [1, 4, 1])
     tl.store(o + 12 + line[None, :None], line[None, :])
 )py";

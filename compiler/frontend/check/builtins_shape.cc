@@ -103,6 +103,21 @@ Emit ReshapeTo(bool is_view) {
   };
 }
 
+// Takes out a dimension of extent 1, or adds one.
+Emit Squeeze(bool out) {
+  return [out](Emitter& e, const Arguments& args) -> Value {
+    const Value& x = args["x"];
+    if (!IsBlock(e, x, args.function)) return {};
+    Shape shape = x.type.shape;
+    std::optional<int> dim = e.Axis(args["dim"], shape.size() + (out ? 0 : 1), "'dim'");
+    if (!dim) return {};
+    if (!out) return e.ExpandDims(x, *dim);
+    if (shape[*dim] != 1) return e.Error(absl::StrCat("dimension ", *dim, " has the extent ", shape[*dim], ", not 1"));
+    shape.erase(shape.begin() + *dim);
+    return shape.empty() ? e.Unsplat(x) : e.Reshape(x, shape, false);
+  };
+}
+
 Value Ravel(Emitter& e, const Arguments& args) {
   Value x = args["x"];
   std::optional<bool> reorder = e.ConstantBool(args, "can_reorder");
@@ -460,6 +475,8 @@ void AddShapeBuiltins(BuiltinTable* t) {
   t->Add("full_like", "input, value, dtype=None", Like(false));
   t->Add("reshape", "input, *shape, can_reorder=False", ReshapeTo(false));
   t->Add("view", "input, *shape, can_reorder=False", ReshapeTo(true));
+  t->Add("squeeze", "x, dim", Squeeze(true));
+  t->Add("unsqueeze", "x, dim", Squeeze(false));
   t->Add("ravel", "x, can_reorder=False", Ravel);
   t->Add("broadcast_to", "input, *shape", BroadcastToShape);
   t->Add("broadcast", "input, other", BroadcastBoth);

@@ -25,9 +25,9 @@ const Names& LanguageNames() {
       "max_constancy", "max_contiguous", "maximum", "min", "minimum", "multiple_of", "num_programs", "pair_uniform_to_normal",
       "permute", "philox", "philox_impl", "pi32_t", "pointer_type", "program_id", "rand", "rand4x", "randint", "randint4x", "randn",
       "randn4x", "range", "ravel", "reduce", "reduce_or", "reshape", "rsqrt", "sigmoid", "sin", "slice", "softmax", "sort", "split",
-      "sqrt", "sqrt_rn", "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "sum", "swizzle2d",
+      "sqrt", "sqrt_rn", "squeeze", "static_assert", "static_print", "static_range", "store", "store_tensor_descriptor", "sum", "swizzle2d",
       "target_info", "tensor", "tensor_descriptor", "tensor_descriptor_type", "topk", "to_tensor", "trans", "tuple", "tuple_type",
-      "uint16", "uint32", "uint64", "uint8", "uint_to_uniform_float", "umulhi", "view", "void", "where", "xor_sum", "zeros",
+      "uint16", "uint32", "uint64", "uint8", "uint_to_uniform_float", "umulhi", "unsqueeze", "view", "void", "where", "xor_sum", "zeros",
       "zeros_like"};
   return *names;
 }
