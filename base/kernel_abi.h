@@ -39,7 +39,8 @@ struct GpuPrintRecord {
 };
 
 // What a GPU kernel tells its host. Every sm_* kernel takes the device address of one as its last parameter, of 8 bytes,
-// behind one parameter for each EntryParameter at its natural size (pointers 8, i1 1 byte). The memory is mapped host
+// behind one parameter for each EntryParameter at its natural size (pointers 8, i1 1 byte) and, in guarded variants, the
+// first address and the one behind the last of each pointer's buffer, in the order of the pointers. The memory is mapped host
 // memory, or device memory that is copied back; the host zeroes the head (all before `records`) before a launch and reads
 // it once the launch is done. Compiled code writes fields by offset: only append before `records`.
 struct GpuLaunchReport {

@@ -160,11 +160,18 @@ class GpuProgram : public LoadedProgram {
       if (region.bytes) RETURN_IF_ERROR(Check(gpu_, gpu_.driver.to_device(buffer->address(), reinterpret_cast<void*>(region.address), region.bytes), "copying in"));
       buffers.push_back(std::move(buffer));
     }
+    auto guarded = metadata_.options().extra().find("guarded");
+    const bool is_guarded = guarded != metadata_.options().extra().end() && guarded->second != "0";
     for (int i = 0; i < metadata_.parameters_size(); ++i) {
       if (metadata_.parameters(i).type()[0] != '*') continue;
+      uint64_t begin = 0, end = 0;
       for (size_t r = 0; r < regions.size(); ++r)
-        if (params[i] >= regions[r].address && params[i] <= regions[r].address + regions[r].bytes)
-          values[i] = buffers[r]->address() + (params[i] - regions[r].address);
+        if (params[i] >= regions[r].address && params[i] <= regions[r].address + regions[r].bytes) {
+          begin = buffers[r]->address();
+          end = begin + regions[r].bytes;
+          values[i] = begin + (params[i] - regions[r].address);
+        }
+      if (is_guarded) values.insert(values.end(), {begin, end});
     }
     ASSIGN_OR_RETURN(auto report, DeviceBuffer::Create(gpu_, sizeof(GpuLaunchReport)));
     RETURN_IF_ERROR(Check(gpu_, gpu_.driver.fill(report->address(), 0, sizeof(GpuLaunchReport)), "clearing the report"));
