@@ -38,7 +38,8 @@ absl::Status ReadWanted(const std::string& manifest, const Wanted& wanted, Reque
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ExpandManifestResponse> Expand(const std::string& path, v1::ExpandManifestRequest* request,
+absl::StatusOr<v1::ExpandManifestResponse> Expand(const std::string& path,
+                                                  v1::ExpandManifestRequest* request,
                                                   CommandContext& context) {
   ASSIGN_OR_RETURN(Client * client, context.Connect());
   RETURN_IF_ERROR(ReadManifest(path, request));
@@ -54,7 +55,9 @@ absl::StatusOr<v1::ExpandManifestResponse> Expand(const std::string& path, v1::E
 
 absl::Status HasErrors(const google::protobuf::RepeatedPtrField<std::string>& errors) {
   for (const std::string& error : errors) std::cerr << error << "\n";
-  return errors.empty() ? absl::OkStatus() : absl::InvalidArgumentError(absl::StrCat(errors.size(), " entries of the manifest are wrong"));
+  return errors.empty() ? absl::OkStatus()
+                        : absl::InvalidArgumentError(
+                              absl::StrCat(errors.size(), " entries of the manifest are wrong"));
 }
 
 std::string Bar(uint32_t done, uint32_t total) {
@@ -63,14 +66,16 @@ std::string Bar(uint32_t done, uint32_t total) {
   return std::string(filled, '#') + std::string(kWidth - filled, '.');
 }
 
-absl::Status FollowWarmup(std::unique_ptr<grpc::ClientReader<v1::WarmupProgress>> reader, grpc::ClientContext& call,
-                          CommandContext& context) {
+absl::Status FollowWarmup(std::unique_ptr<grpc::ClientReader<v1::WarmupProgress>> reader,
+                          grpc::ClientContext& call, CommandContext& context) {
   v1::WarmupProgress progress;
   bool drawn = false;
   while (reader->Read(&progress)) {
     if (context.json || progress.state() == "reading") continue;
-    std::cerr << absl::StrFormat("\r[%s] %d of %d (%d compiled, %d cached, %d failed)", Bar(progress.done(), progress.total()),
-                                 progress.done(), progress.total(), progress.compiled(), progress.cached(), progress.failed())
+    std::cerr << absl::StrFormat("\r[%s] %d of %d (%d compiled, %d cached, %d failed)",
+                                 Bar(progress.done(), progress.total()), progress.done(),
+                                 progress.total(), progress.compiled(), progress.cached(),
+                                 progress.failed())
               << std::flush;
     drawn = true;
   }
@@ -78,13 +83,17 @@ absl::Status FollowWarmup(std::unique_ptr<grpc::ClientReader<v1::WarmupProgress>
   RETURN_IF_ERROR(StatusOf(reader->Finish(), call));
   if (context.json) PrintJson(progress);
   for (const std::string& failure : progress.failures()) std::cerr << failure << "\n";
-  return progress.failed() == 0 ? absl::OkStatus() : absl::UnknownError(absl::StrCat(progress.failed(), " items failed"));
+  return progress.failed() == 0
+             ? absl::OkStatus()
+             : absl::UnknownError(absl::StrCat(progress.failed(), " items failed"));
 }
 
 absl::Status RunWarmup(const std::string& path, bool reload, CommandContext& context) {
   ASSIGN_OR_RETURN(Client * client, context.Connect());
   grpc::ClientContext call;
-  if (reload) return FollowWarmup(client->warmup().ReloadManifest(&call, v1::ReloadManifestRequest()), call, context);
+  if (reload)
+    return FollowWarmup(client->warmup().ReloadManifest(&call, v1::ReloadManifestRequest()), call,
+                        context);
   // Asking what it implies first says which files to send along.
   v1::ExpandManifestRequest expand;
   expand.set_limit(1);
@@ -103,18 +112,20 @@ absl::Status RunCheck(const std::string& path, CommandContext& context) {
   if (context.json) PrintJson(expanded);
   RETURN_IF_ERROR(HasErrors(expanded.errors()));
   if (!context.json)
-    std::cout << absl::StrFormat("%s is sound: %d variants (of %d combinations), %d of them in the cache\n", path, expanded.total(),
-                                 expanded.combinations(), expanded.stored());
+    std::cout << absl::StrFormat(
+        "%s is sound: %d variants (of %d combinations), %d of them in the cache\n", path,
+        expanded.total(), expanded.combinations(), expanded.stored());
   return absl::OkStatus();
 }
 
 void PrintVariant(const v1::ManifestVariant& variant) {
-  std::cout << absl::StrFormat("%-20s %-8s %8s  %s %s%s\n", variant.where(), variant.device(),
-                               absl::StrFormat("%s%.0f ms", variant.estimated() ? "~" : "", variant.compile_seconds() * 1e3),
-                               variant.kernel(), variant.text(),
-                               variant.loaded()   ? "  [loaded]"
-                               : variant.stored() ? "  [in the cache]"
-                                                  : "");
+  std::cout << absl::StrFormat(
+      "%-20s %-8s %8s  %s %s%s\n", variant.where(), variant.device(),
+      absl::StrFormat("%s%.0f ms", variant.estimated() ? "~" : "", variant.compile_seconds() * 1e3),
+      variant.kernel(), variant.text(),
+      variant.loaded()   ? "  [loaded]"
+      : variant.stored() ? "  [in the cache]"
+                         : "");
 }
 
 absl::Status RunExpand(const std::string& path, uint32_t limit, CommandContext& context) {
@@ -127,9 +138,11 @@ absl::Status RunExpand(const std::string& path, uint32_t limit, CommandContext& 
   }
   for (const v1::ManifestVariant& variant : expanded.variants()) PrintVariant(variant);
   if (expanded.total() > static_cast<uint32_t>(expanded.variants_size()))
-    std::cout << "(and " << expanded.total() - expanded.variants_size() << " more; raise --limit)\n";
-  std::cout << absl::StrFormat("%d variants of %d combinations; %d in the cache; about %.1f s of compiling left\n", expanded.total(),
-                               expanded.combinations(), expanded.stored(), expanded.compile_seconds());
+    std::cout << "(and " << expanded.total() - expanded.variants_size()
+              << " more; raise --limit)\n";
+  std::cout << absl::StrFormat(
+      "%d variants of %d combinations; %d in the cache; about %.1f s of compiling left\n",
+      expanded.total(), expanded.combinations(), expanded.stored(), expanded.compile_seconds());
   return HasErrors(expanded.errors());
 }
 
@@ -144,7 +157,8 @@ absl::StatusOr<double> SecondsOf(const std::string& text) {
   double seconds = 0;
   if (absl::SimpleAtod(text, &seconds) && seconds >= 0 && std::isfinite(seconds)) return seconds;
   if (!absl::ParseDuration(text, &duration) || duration < absl::ZeroDuration())
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no time; accepted: seconds, 90s, 15m, 24h"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no time; accepted: seconds, 90s, 15m, 24h"));
   return absl::ToDoubleSeconds(duration);
 }
 
@@ -171,8 +185,9 @@ absl::Status RunRecord(const RecordWords& words, CommandContext& context) {
     file.close();
     if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", words.output));
   }
-  std::cerr << absl::StrFormat("%d variants of %d kernels, %d launches, %d tunings%s\n", recorded.variants(), recorded.kernels(),
-                               recorded.launches(), recorded.tunings(),
+  std::cerr << absl::StrFormat("%d variants of %d kernels, %d launches, %d tunings%s\n",
+                               recorded.variants(), recorded.kernels(), recorded.launches(),
+                               recorded.tunings(),
                                words.output.empty() ? "" : absl::StrCat(" in ", words.output));
   if (recorded.variants() == 0) std::cerr << "nothing was launched in that time\n";
   return absl::OkStatus();
@@ -195,22 +210,28 @@ absl::Status RunDiff(const std::string& path, const std::string& window, Command
   if (context.json) {
     PrintJson(difference);
   } else {
-    std::cout << absl::StrFormat("%d observed variants are covered; %d are not, and would compile while a launch waits:\n",
-                                 difference.covered(), difference.missing_size());
+    std::cout << absl::StrFormat(
+        "%d observed variants are covered; %d are not, and would compile while a launch waits:\n",
+        difference.covered(), difference.missing_size());
     for (int i = 0; i < difference.missing_size(); ++i)
-      std::cout << absl::StrFormat("  %s on %s, %d launches, with %s\n      %s\n", difference.missing(i).kernel(),
-                                   difference.missing(i).device(), difference.missing(i).launches(), difference.missing(i).text(),
+      std::cout << absl::StrFormat("  %s on %s, %d launches, with %s\n      %s\n",
+                                   difference.missing(i).kernel(), difference.missing(i).device(),
+                                   difference.missing(i).launches(), difference.missing(i).text(),
                                    difference.missing_entries(i));
     std::cout << difference.unused_size() << " variants of the manifest were not launched";
     constexpr int kShown = 20;
     std::cout << (difference.unused_size() > 0 ? ":\n" : "\n");
     for (int i = 0; i < std::min(kShown, difference.unused_size()); ++i)
-      std::cout << "  " << difference.unused(i).where() << " " << difference.unused(i).kernel() << " " << difference.unused(i).text() << "\n";
-    if (difference.unused_size() > kShown) std::cout << "  (and " << difference.unused_size() - kShown << " more)\n";
+      std::cout << "  " << difference.unused(i).where() << " " << difference.unused(i).kernel()
+                << " " << difference.unused(i).text() << "\n";
+    if (difference.unused_size() > kShown)
+      std::cout << "  (and " << difference.unused_size() - kShown << " more)\n";
   }
   RETURN_IF_ERROR(HasErrors(difference.errors()));
   // As diff(1): 1 where there is a difference that matters.
-  return difference.missing_size() == 0 ? absl::OkStatus() : absl::NotFoundError(absl::StrCat(difference.missing_size(), " variants are missing"));
+  return difference.missing_size() == 0 ? absl::OkStatus()
+                                        : absl::NotFoundError(absl::StrCat(
+                                              difference.missing_size(), " variants are missing"));
 }
 
 }  // namespace
@@ -241,24 +262,35 @@ void AddManifestCommands(CLI::App& app, CommandContext& context, Action* action)
   };
   CLI::App* check = with_file("check", "says what is wrong with a manifest, with line and column");
   check->callback([=, &context] { *action = [=, &context] { return RunCheck(*path, context); }; });
-  CLI::App* expand = with_file("expand", "lists every variant that a manifest implies, with its cost");
+  CLI::App* expand =
+      with_file("expand", "lists every variant that a manifest implies, with its cost");
   auto limit = std::make_shared<uint32_t>(0);
   expand->add_option("--limit", *limit, "list at most so many (default 10000)");
-  expand->callback([=, &context] { *action = [=, &context] { return RunExpand(*path, *limit, context); }; });
-  CLI::App* diff = with_file("diff", "what observed traffic would still compile; exit status 1 if there is any");
+  expand->callback(
+      [=, &context] { *action = [=, &context] { return RunExpand(*path, *limit, context); }; });
+  CLI::App* diff =
+      with_file("diff", "what observed traffic would still compile; exit status 1 if there is any");
   auto window = std::make_shared<std::string>("0");
-  diff->add_option("--window", *window, "only what was launched within this time: 90s, 15m, 24h (default: ever)");
-  diff->callback([=, &context] { *action = [=, &context] { return RunDiff(*path, *window, context); }; });
+  diff->add_option("--window", *window,
+                   "only what was launched within this time: 90s, 15m, 24h (default: ever)");
+  diff->callback(
+      [=, &context] { *action = [=, &context] { return RunDiff(*path, *window, context); }; });
 
   CLI::App* record = group->add_subcommand("record", "write a manifest of what was launched");
   auto words = std::make_shared<RecordWords>();
   record->add_option("-o,--output", words->output, "file (default: standard output)");
-  record->add_option("--window", words->window, "only what was launched within this time: 90s, 15m, 24h (default: ever)");
-  record->add_option("--watch", words->watch, "watch for so long from now on, then write what was launched meanwhile");
-  record->add_flag("--exact", words->exact, "only the variants seen, not the other classes (1, multiples of 16, the rest) of integers that vary");
-  record->add_option("--min-launches", words->min_launches, "leave out what was launched less often");
+  record->add_option("--window", words->window,
+                     "only what was launched within this time: 90s, 15m, 24h (default: ever)");
+  record->add_option("--watch", words->watch,
+                     "watch for so long from now on, then write what was launched meanwhile");
+  record->add_flag("--exact", words->exact,
+                   "only the variants seen, not the other classes (1, multiples of 16, the rest) "
+                   "of integers that vary");
+  record->add_option("--min-launches", words->min_launches,
+                     "leave out what was launched less often");
   AddConnectionOptions(*record, context);
-  record->callback([=, &context] { *action = [=, &context] { return RunRecord(*words, context); }; });
+  record->callback(
+      [=, &context] { *action = [=, &context] { return RunRecord(*words, context); }; });
 }
 
 }  // namespace tessera::cli

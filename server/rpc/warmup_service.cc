@@ -77,10 +77,9 @@ class ProgressReactor : public grpc::ServerWriteReactor<api::WarmupProgress> {
 grpc::ServerWriteReactor<api::WarmupProgress>* WarmupService::Warmup(
     grpc::CallbackServerContext* context, const api::WarmupRequest* request) {
   std::shared_ptr<ProgressReactor> reactor = (new ProgressReactor)->self();
-  absl::Status started =
-      warmup_->Start(request->manifest(), request->path(),
-                     FilesOfRequest(request->files(), nullptr),
-                     [reactor](const api::WarmupProgress& progress) { reactor->Offer(progress); });
+  absl::Status started = warmup_->Start(
+      request->manifest(), request->path(), FilesOfRequest(request->files(), nullptr),
+      [reactor](const api::WarmupProgress& progress) { reactor->Offer(progress); });
   if (!started.ok()) reactor->Fail(ToGrpc(started, context));
   return reactor.get();
 }

@@ -26,12 +26,12 @@ class WarmupService : public tessera::v1::WarmupService::CallbackService {
   grpc::ServerWriteReactor<tessera::v1::WarmupProgress>* ReloadManifest(
       grpc::CallbackServerContext* context,
       const tessera::v1::ReloadManifestRequest* request) override;
-  grpc::ServerUnaryReactor* ExpandManifest(
-      grpc::CallbackServerContext* context, const tessera::v1::ExpandManifestRequest* request,
-      tessera::v1::ExpandManifestResponse* response) override;
-  grpc::ServerUnaryReactor* RecordManifest(
-      grpc::CallbackServerContext* context, const tessera::v1::RecordManifestRequest* request,
-      tessera::v1::RecordManifestResponse* response) override;
+  grpc::ServerUnaryReactor* ExpandManifest(grpc::CallbackServerContext* context,
+                                           const tessera::v1::ExpandManifestRequest* request,
+                                           tessera::v1::ExpandManifestResponse* response) override;
+  grpc::ServerUnaryReactor* RecordManifest(grpc::CallbackServerContext* context,
+                                           const tessera::v1::RecordManifestRequest* request,
+                                           tessera::v1::RecordManifestResponse* response) override;
   grpc::ServerUnaryReactor* DiffManifest(grpc::CallbackServerContext* context,
                                          const tessera::v1::DiffManifestRequest* request,
                                          tessera::v1::DiffManifestResponse* response) override;

@@ -106,19 +106,19 @@ std::string RenderPlot(const Plot& plot) {
                                   kWidth, kHeight, EscapeHtml(plot.title)));
   for (double tick : axis.ticks()) {
     double y = axis.Y(tick);
-    absl::StrAppendFormat(&svg,
-                          "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
-                          "<text class=\"tick\" x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
-                          kLeft, kWidth - kRight, y, y, kLeft - 6, y + 3.5,
-                          EscapeHtml(plot.label(tick)));
+    absl::StrAppendFormat(
+        &svg,
+        "<line class=\"grid\" x1=\"%.0f\" x2=\"%.0f\" y1=\"%.1f\" y2=\"%.1f\"/>"
+        "<text class=\"tick\" x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
+        kLeft, kWidth - kRight, y, y, kLeft - 6, y + 3.5, EscapeHtml(plot.label(tick)));
   }
   int step = plot.span_seconds > 300 ? 5 : 1;
   for (int minutes = 0; minutes <= static_cast<int>(plot.span_seconds / 60); minutes += step) {
     double x = X(minutes * 60, plot.span_seconds);
-    absl::StrAppendFormat(
-        &svg, "<text class=\"tick\" x=\"%.1f\" y=\"%.0f\" text-anchor=\"%s\">%s</text>", x,
-        kHeight - 5, minutes == 0 ? "end" : "middle",
-        minutes == 0 ? "now" : absl::StrCat("-", minutes, " min"));
+    absl::StrAppendFormat(&svg,
+                          "<text class=\"tick\" x=\"%.1f\" y=\"%.0f\" text-anchor=\"%s\">%s</text>",
+                          x, kHeight - 5, minutes == 0 ? "end" : "middle",
+                          minutes == 0 ? "now" : absl::StrCat("-", minutes, " min"));
   }
   for (const PlotLine& line : plot.lines) {
     std::string path;

@@ -10,7 +10,7 @@
 namespace tessera::server {
 
 struct PlotLine {
-  std::string name, css_class;  // the class gives its colour
+  std::string name, css_class;                    // the class gives its colour
   std::vector<std::pair<double, double>> points;  // seconds ago, value; oldest first
   bool filled = false;
 };
@@ -19,9 +19,9 @@ struct Plot {
   std::string title;
   std::vector<PlotLine> lines;
   double span_seconds = 900;
-  double least_top = 0;  // the axis reaches at least so far
-  bool binary = false;       // ticks at powers of two, for bytes
-  bool logarithmic = false;  // of a logarithmic axis values of 0 are gaps
+  double least_top = 0;                      // the axis reaches at least so far
+  bool binary = false;                       // ticks at powers of two, for bytes
+  bool logarithmic = false;                  // of a logarithmic axis values of 0 are gaps
   std::function<std::string(double)> label;  // of the axis
 };
 

@@ -137,7 +137,8 @@ void Header(const Status& status, absl::Time now, std::string* html) {
   absl::StrAppend(html, "<span class=\"meta\">version ", EscapeHtml(status.version()),
                   " \u00b7 pid ", status.pid(), " \u00b7 up ",
                   Duration(absl::ToUnixSeconds(now) - status.started_unix_seconds()),
-                  " \u00b7 state in <code>", EscapeHtml(status.state_dir()), "</code></span></header>");
+                  " \u00b7 state in <code>", EscapeHtml(status.state_dir()),
+                  "</code></span></header>");
 }
 
 void Tiles(const DaemonState& state, const std::vector<HistoryPoint>& points, std::string* html) {
@@ -174,8 +175,8 @@ void Tiles(const DaemonState& state, const std::vector<HistoryPoint>& points, st
   bool degraded = !state.cache.state().empty() && state.cache.state() != "ok";
   Tile("cache on disk", Bytes(static_cast<double>(state.cache.disk_bytes())),
        degraded ? EscapeHtml(state.cache.state())
-                : absl::StrCat(state.cache.evictions(), " evicted, ",
-                               state.cache.corrupt_entries(), " damaged"),
+                : absl::StrCat(state.cache.evictions(), " evicted, ", state.cache.corrupt_entries(),
+                               " damaged"),
        degraded ? "bad" : "", html);
   absl::StrAppend(html, "</div>");
 }
@@ -217,8 +218,7 @@ void Plots(const std::vector<HistoryPoint>& points, std::string* html) {
   hits.least_top = 1;
   hits.lines = {PlotLine{"share", "", {}, true}};
   for (const HistoryPoint& point : points)
-    if (point.hit_ratio >= 0)
-      hits.lines[0].points.emplace_back(point.age_seconds, point.hit_ratio);
+    if (point.hit_ratio >= 0) hits.lines[0].points.emplace_back(point.age_seconds, point.hit_ratio);
   hits.span_seconds = span;
   absl::StrAppend(html, RenderPlot(hits));
   Plot busy{"Devices busy", {}};
@@ -242,8 +242,9 @@ void WarmUp(const Status& status, std::string* html) {
   const auto& warmup = status.warmup();
   absl::StrAppend(html, "<section id=\"warmup\"><h2>Warm-up</h2>");
   if (warmup.total() == 0 && warmup.failures_size() == 0) {
-    absl::StrAppend(html, "<p class=\"dim\">No manifest is in force. <code>tessera manifest record"
-                          "</code> writes one of what was launched.</p></section>");
+    absl::StrAppend(html,
+                    "<p class=\"dim\">No manifest is in force. <code>tessera manifest record"
+                    "</code> writes one of what was launched.</p></section>");
     return;
   }
   double total = std::max(1u, warmup.total());
@@ -257,8 +258,8 @@ void WarmUp(const Status& status, std::string* html) {
       Seconds(warmup.seconds()), EscapeHtml(warmup.manifest()), 100 * warmup.cached() / total,
       100 * warmup.compiled() / total, 100 * warmup.failed() / total);
   absl::StrAppend(html, "<div class=\"dim\">", warmup.cached(), " from the cache, ",
-                  warmup.compiled(), " compiled, ", warmup.failed(), " failed; ",
-                  warmup.required(), " required; ", warmup.tunings(), " tunings taken over</div>");
+                  warmup.compiled(), " compiled, ", warmup.failed(), " failed; ", warmup.required(),
+                  " required; ", warmup.tunings(), " tunings taken over</div>");
   for (int i = 0; i < std::min(kFailureRows, warmup.failures_size()); ++i)
     absl::StrAppend(html, "<div class=\"badtext\"><code>", EscapeHtml(warmup.failures(i)),
                     "</code></div>");
@@ -268,21 +269,24 @@ void WarmUp(const Status& status, std::string* html) {
 void JitEvents(const Status& status, absl::Time now, std::string* html) {
   absl::StrAppend(html, "<section id=\"jit\"><h2>Compiled while serving</h2>");
   if (status.jit_events_size() == 0) {
-    absl::StrAppend(html, "<p class=\"good\">Nothing: no launch had to wait for a compile.</p></section>");
+    absl::StrAppend(
+        html, "<p class=\"good\">Nothing: no launch had to wait for a compile.</p></section>");
     return;
   }
-  absl::StrAppend(html, "<table><tr><th>kernel</th><th class=\"n\">when</th><th class=\"n\">took</th>"
-                        "<th>launch, and the manifest line that covers it</th></tr>");
+  absl::StrAppend(html,
+                  "<table><tr><th>kernel</th><th class=\"n\">when</th><th class=\"n\">took</th>"
+                  "<th>launch, and the manifest line that covers it</th></tr>");
   for (int i = 0; i < std::min(kJitRows, status.jit_events_size()); ++i) {
     const Status::JitEvent& event = status.jit_events(i);
-    absl::StrAppend(html, "<tr><td><b>", EscapeHtml(event.kernel()), "</b><br><span class=\"dim\">",
-                    EscapeHtml(event.device()), "</span></td><td class=\"n\">",
-                    Age(event.unix_seconds(), now), "</td><td class=\"n\">",
-                    event.refused() ? "<span class=\"badtext\">refused</span>"
-                                    : Seconds(event.seconds()),
-                    "</td><td><code>", EscapeHtml(event.shape()), "</code><br><code class=\"dim\">",
-                    EscapeHtml(event.entry()), "</code><br><span class=\"dim\">nearest: ",
-                    EscapeHtml(event.nearest()), "</span></td></tr>");
+    absl::StrAppend(
+        html, "<tr><td><b>", EscapeHtml(event.kernel()), "</b><br><span class=\"dim\">",
+        EscapeHtml(event.device()), "</span></td><td class=\"n\">", Age(event.unix_seconds(), now),
+        "</td><td class=\"n\">",
+        event.refused() ? "<span class=\"badtext\">refused</span>" : Seconds(event.seconds()),
+        "</td><td><code>", EscapeHtml(event.shape()), "</code><br><code class=\"dim\">",
+        EscapeHtml(event.entry()),
+        "</code><br><span class=\"dim\">nearest: ", EscapeHtml(event.nearest()),
+        "</span></td></tr>");
   }
   absl::StrAppend(html, "</table></section>");
 }
@@ -324,35 +328,36 @@ void Tunings(const Status& status, absl::Time now, std::string* html) {
     absl::StrAppend(html, "<p class=\"dim\">Nothing was tuned yet.</p></section>");
     return;
   }
-  absl::StrAppend(html, "<table><tr><th>kernel, bucket</th><th>configuration, reason</th>"
-                        "<th class=\"n\">time</th><th class=\"n\">first one's</th>"
-                        "<th class=\"n\">when</th></tr>");
+  absl::StrAppend(html,
+                  "<table><tr><th>kernel, bucket</th><th>configuration, reason</th>"
+                  "<th class=\"n\">time</th><th class=\"n\">first one's</th>"
+                  "<th class=\"n\">when</th></tr>");
   for (int i = 0; i < std::min(kTuningRows, status.tunings_size()); ++i) {
     const Status::TuningDecision& tuning = status.tunings(i);
-    absl::StrAppend(html, "<tr><td><b>", EscapeHtml(tuning.kernel()), "</b><br><code class=\"dim\">",
-                    EscapeHtml(tuning.bucket()), "</code></td><td><code>",
-                    EscapeHtml(tuning.chosen()), "</code><br><span class=\"dim\">",
-                    tuning.pinned() ? "pinned; " : "", EscapeHtml(tuning.reason()), ", ",
-                    tuning.trials(), " tried</span></td><td class=\"n\">",
-                    tuning.seconds() > 0 ? Seconds(tuning.seconds()) : "\u2013",
-                    "</td><td class=\"n\">",
-                    tuning.default_seconds() > 0 ? Seconds(tuning.default_seconds()) : "\u2013",
-                    "</td><td class=\"n\">", Age(tuning.unix_seconds(), now), "</td></tr>");
+    absl::StrAppend(
+        html, "<tr><td><b>", EscapeHtml(tuning.kernel()), "</b><br><code class=\"dim\">",
+        EscapeHtml(tuning.bucket()), "</code></td><td><code>", EscapeHtml(tuning.chosen()),
+        "</code><br><span class=\"dim\">", tuning.pinned() ? "pinned; " : "",
+        EscapeHtml(tuning.reason()), ", ", tuning.trials(), " tried</span></td><td class=\"n\">",
+        tuning.seconds() > 0 ? Seconds(tuning.seconds()) : "\u2013", "</td><td class=\"n\">",
+        tuning.default_seconds() > 0 ? Seconds(tuning.default_seconds()) : "\u2013",
+        "</td><td class=\"n\">", Age(tuning.unix_seconds(), now), "</td></tr>");
   }
   absl::StrAppend(html, "</table></section>");
 }
 
 void Devices(const Status& status, std::string* html) {
-  absl::StrAppend(html, "<section id=\"devices\"><h2>Devices</h2><table><tr><th>device</th>"
-                        "<th>state</th><th class=\"n\">restarts</th><th class=\"n\">quarantined"
-                        "</th><th>memory, sharing</th></tr>");
+  absl::StrAppend(html,
+                  "<section id=\"devices\"><h2>Devices</h2><table><tr><th>device</th>"
+                  "<th>state</th><th class=\"n\">restarts</th><th class=\"n\">quarantined"
+                  "</th><th>memory, sharing</th></tr>");
   for (const Status::Device& device : status.devices()) {
     std::string memory = "\u2013";
     if (device.has_gpu())
-      memory = absl::StrCat(
-          Bytes(static_cast<double>(device.gpu().memory_bytes() - device.gpu().memory_free_bytes())),
-          " of ", Bytes(static_cast<double>(device.gpu().memory_bytes())), ", ",
-          EscapeHtml(device.gpu().sharing()));
+      memory = absl::StrCat(Bytes(static_cast<double>(device.gpu().memory_bytes() -
+                                                      device.gpu().memory_free_bytes())),
+                            " of ", Bytes(static_cast<double>(device.gpu().memory_bytes())), ", ",
+                            EscapeHtml(device.gpu().sharing()));
     bool fine = device.state() == "running" || device.state() == "not started";
     absl::StrAppend(html, "<tr><td><b>", EscapeHtml(device.name()), "</b><br><span class=\"dim\">",
                     EscapeHtml(device.description()), "</span></td><td class=\"",
@@ -364,10 +369,11 @@ void Devices(const Status& status, std::string* html) {
 }
 
 void Processes(const Status& status, std::string* html) {
-  absl::StrAppend(html, "<section id=\"processes\"><h2>Processes</h2><table><tr><th>process</th>"
-                        "<th class=\"n\">pid</th><th class=\"n\">resident</th>"
-                        "<th class=\"n\">descriptors</th><th class=\"n\">threads</th>"
-                        "<th class=\"n\">processor</th></tr>");
+  absl::StrAppend(html,
+                  "<section id=\"processes\"><h2>Processes</h2><table><tr><th>process</th>"
+                  "<th class=\"n\">pid</th><th class=\"n\">resident</th>"
+                  "<th class=\"n\">descriptors</th><th class=\"n\">threads</th>"
+                  "<th class=\"n\">processor</th></tr>");
   for (const Status::Process& process : status.processes())
     absl::StrAppend(html, "<tr><td><b>", EscapeHtml(process.role()), "</b></td><td class=\"n\">",
                     process.pid(), "</td><td class=\"n\">",
@@ -378,8 +384,9 @@ void Processes(const Status& status, std::string* html) {
 }
 
 void CacheFamilies(const DaemonState& state, std::string* html) {
-  absl::StrAppend(html, "<section id=\"cache\"><h2>Cache</h2><table><tr><th>family</th>"
-                        "<th class=\"n\">entries</th><th class=\"n\">bytes</th></tr>");
+  absl::StrAppend(html,
+                  "<section id=\"cache\"><h2>Cache</h2><table><tr><th>family</th>"
+                  "<th class=\"n\">entries</th><th class=\"n\">bytes</th></tr>");
   for (const auto& family : state.cache.families())
     absl::StrAppend(html, "<tr><td>", EscapeHtml(family.name()), "</td><td class=\"n\">",
                     Number(static_cast<double>(family.entries())), "</td><td class=\"n\">",
@@ -389,11 +396,13 @@ void CacheFamilies(const DaemonState& state, std::string* html) {
 
 void FailureReasons(const DaemonState& state, std::string* html) {
   if (state.status.failure_reasons_size() == 0) return;
-  absl::StrAppend(html, "<section id=\"failures\"><h2>Why launches failed</h2><table><tr>"
-                        "<th>reason</th><th class=\"n\">launches</th></tr>");
+  absl::StrAppend(html,
+                  "<section id=\"failures\"><h2>Why launches failed</h2><table><tr>"
+                  "<th>reason</th><th class=\"n\">launches</th></tr>");
   for (const auto& reason : state.status.failure_reasons())
-    absl::StrAppend(html, "<tr><td><code>", EscapeHtml(reason.reason()), "</code></td><td class=\"n\">",
-                    Number(static_cast<double>(reason.count())), "</td></tr>");
+    absl::StrAppend(html, "<tr><td><code>", EscapeHtml(reason.reason()),
+                    "</code></td><td class=\"n\">", Number(static_cast<double>(reason.count())),
+                    "</td></tr>");
   absl::StrAppend(html, "</table></section>");
 }
 

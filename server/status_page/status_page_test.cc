@@ -33,8 +33,8 @@ DaemonState Busy() {
 TEST(StatusPage, ShowsWhatIsGoingOn) {
   std::string html = RenderStatusPage(Busy(), {}, absl::UnixEpoch());
   for (const char* text :
-       {"serving", "1\u202f234\u202f567", "49 of 50", "m.yaml:7: add: no such thing", "- {name: late}",
-        "lowest median, clear of the noise", "add&lt;&amp;&gt;"})
+       {"serving", "1\u202f234\u202f567", "49 of 50", "m.yaml:7: add: no such thing",
+        "- {name: late}", "lowest median, clear of the noise", "add&lt;&amp;&gt;"})
     EXPECT_NE(html.find(text), std::string::npos) << text;
   EXPECT_EQ(html.find("<&>"), std::string::npos) << "names are text, not markup";
   EXPECT_EQ(html.find("<script"), std::string::npos);

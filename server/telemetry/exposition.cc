@@ -24,15 +24,13 @@ Exposition::Exposition(const std::string& address, Collectables collectables,
   if (address == "off" || address.empty()) return;
   HttpServer::Handlers handlers = std::move(more_pages);
   handlers["/metrics"] = [collectables = std::move(collectables)] {
-    return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8",
-                        MetricsText(collectables)};
+    return HttpResponse{200, "text/plain; version=0.0.4; charset=utf-8", MetricsText(collectables)};
   };
   absl::StatusOr<std::unique_ptr<HttpServer>> server =
       HttpServer::Listen(address, std::move(handlers));
   if (!server.ok()) {
-    spdlog::warn(
-        "no metrics and no status page: {}; set metrics to another address or to off",
-        std::string(server.status().message()));
+    spdlog::warn("no metrics and no status page: {}; set metrics to another address or to off",
+                 std::string(server.status().message()));
     return;
   }
   server_ = *std::move(server);

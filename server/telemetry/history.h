@@ -26,8 +26,8 @@ struct HistoryCounters {
 struct HistoryPoint {
   double age_seconds = 0;  // of its end
   double launches = 0, failures = 0, compiles = 0, jit = 0;
-  double hit_ratio = -1;  // -1: nothing was looked up
-  double busy = 0;        // device seconds per second
+  double hit_ratio = -1;                    // -1: nothing was looked up
+  double busy = 0;                          // device seconds per second
   double p50_seconds = 0, p99_seconds = 0;  // device time of launches; 0: none
   double mapped_bytes = 0, resident_bytes = 0, in_flight = 0;
 };

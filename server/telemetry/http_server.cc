@@ -69,12 +69,11 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(const std::string
   hints.ai_flags = AI_PASSIVE;
   int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), address.c_str() + colon + 1,
                           &hints, &found);
-  if (error != 0)
-    return absl::UnavailableError(absl::StrCat(address, ": ", gai_strerror(error)));
+  if (error != 0) return absl::UnavailableError(absl::StrCat(address, ": ", gai_strerror(error)));
   absl::Cleanup free_found = [&] { freeaddrinfo(found); };
   std::unique_ptr<HttpServer> server(new HttpServer);
-  server->listener_ = runtime::UniqueFd(
-      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  server->listener_ =
+      runtime::UniqueFd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   int one = 1;
   // A port in TIME_WAIT may be had again; one that somebody listens on may not.
   setsockopt(server->listener_.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
@@ -103,8 +102,8 @@ void HttpServer::Loop() {
     if (poll(ready, 2, -1) < 0 && errno != EINTR) return;
     if (ready[1].revents != 0) return;
     if (ready[0].revents == 0) continue;
-    runtime::UniqueFd connection(accept4(listener_.get(), nullptr, nullptr,
-                                         SOCK_CLOEXEC | SOCK_NONBLOCK));
+    runtime::UniqueFd connection(
+        accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection.get() >= 0) {
       Serve(connection.get());
     } else if (errno == EMFILE || errno == ENFILE) {
@@ -135,8 +134,8 @@ void HttpServer::Serve(int fd) const {
   }
   HttpResponse response = Answer(head);
   std::string text = absl::StrCat(
-      "HTTP/1.1 ", response.status, " ", ReasonOf(response.status), "\r\nContent-Type: ",
-      response.content_type, "\r\nContent-Length: ", response.body.size(),
+      "HTTP/1.1 ", response.status, " ", ReasonOf(response.status),
+      "\r\nContent-Type: ", response.content_type, "\r\nContent-Length: ", response.body.size(),
       "\r\nConnection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
       "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; img-src data:\r\n",
       response.status == 405 ? "Allow: GET, HEAD\r\n" : "", "\r\n",
@@ -166,7 +165,8 @@ HttpResponse HttpServer::Answer(const std::string& head) const {
   if (found != handlers_.end()) return found->second();
   std::string known;
   for (const auto& [name, handler] : handlers_) absl::StrAppend(&known, name, "\n");
-  return {404, "text/plain; charset=utf-8", absl::StrCat("there is no ", path, "; there are:\n", known)};
+  return {404, "text/plain; charset=utf-8",
+          absl::StrCat("there is no ", path, "; there are:\n", known)};
 }
 
 }  // namespace tessera::server

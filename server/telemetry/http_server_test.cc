@@ -28,7 +28,8 @@ class HttpServerTest : public ::testing::Test {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     int port = 0;
-    EXPECT_TRUE(absl::SimpleAtoi(server_->address().substr(server_->address().rfind(':') + 1), &port));
+    EXPECT_TRUE(
+        absl::SimpleAtoi(server_->address().substr(server_->address().rfind(':') + 1), &port));
     address.sin_port = htons(static_cast<uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     runtime::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -38,10 +39,12 @@ class HttpServerTest : public ::testing::Test {
   // Sends the text and reads to the end.
   std::string Exchange(const std::string& text) {
     runtime::UniqueFd fd = Connect();
-    EXPECT_EQ(send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
     std::string answer;
     char buffer[65536];
-    for (ssize_t got; (got = recv(fd.get(), buffer, sizeof(buffer), 0)) > 0;) answer.append(buffer, got);
+    for (ssize_t got; (got = recv(fd.get(), buffer, sizeof(buffer), 0)) > 0;)
+      answer.append(buffer, got);
     return answer;
   }
 
@@ -63,7 +66,8 @@ TEST_F(HttpServerTest, RefusesWhatItDoesNotDo) {
   EXPECT_EQ(Exchange("GET /none HTTP/1.1\r\n\r\n").find("HTTP/1.1 404 "), 0u);
   EXPECT_EQ(Exchange("GET  / HTTP/1.1\r\n\r\n").find("HTTP/1.1 400 "), 0u);
   EXPECT_EQ(Exchange("hello\r\n\r\n").find("HTTP/1.1 400 "), 0u);
-  EXPECT_EQ(Exchange("GET / HTTP/1.1\r\nX: " + std::string(40000, 'x')), "") << "hangs up on an endless head";
+  EXPECT_EQ(Exchange("GET / HTTP/1.1\r\nX: " + std::string(40000, 'x')), "")
+      << "hangs up on an endless head";
 }
 
 TEST_F(HttpServerTest, StopsAtOnceThoughClientsAreSilent) {

@@ -80,7 +80,7 @@ class TopKernels {
 
  private:
   struct Member {
-    Values at_entry;    // not its own: counted as "other" before
+    Values at_entry;      // not its own: counted as "other" before
     uint64_t recent = 0;  // device time at the last sample
   };
   const size_t limit_;

@@ -35,7 +35,8 @@ TEST(KernelStatsTable, KeepsOneRecordAName) {
 
 std::map<std::string, uint64_t> Launches(TopKernels& top, const KernelStatsTable& table) {
   std::map<std::string, uint64_t> launches;
-  for (const TopKernels::Series& series : top.Sample(table)) launches[series.kernel] = series.values.launches;
+  for (const TopKernels::Series& series : top.Sample(table))
+    launches[series.kernel] = series.values.launches;
   return launches;
 }
 
@@ -49,14 +50,16 @@ TEST(TopKernels, GivesTheBusiestTheirOwnSeriesAndNeverCountsBack) {
     for (int scrape = 0; scrape < 60; ++scrape) {
       for (int kernel = 0; kernel < 5; ++kernel) {
         int launches = kernel == phase ? 100 : 1;
-        for (int i = 0; i < launches; ++i) table.Of("k" + std::to_string(kernel))->CountLaunch(1e-3);
+        for (int i = 0; i < launches; ++i)
+          table.Of("k" + std::to_string(kernel))->CountLaunch(1e-3);
         total += launches;
       }
       std::map<std::string, uint64_t> now = Launches(top, table);
       ASSERT_EQ(now.size(), 3u);
       EXPECT_TRUE(now.count("other"));
       for (const auto& [kernel, launches] : now)
-        if (before.count(kernel)) EXPECT_GE(launches, before[kernel]) << kernel << " in phase " << phase;
+        if (before.count(kernel))
+          EXPECT_GE(launches, before[kernel]) << kernel << " in phase " << phase;
       if (scrape == 59) EXPECT_TRUE(now.count("k" + std::to_string(phase))) << phase;
       before = now;
     }

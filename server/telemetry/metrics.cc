@@ -21,8 +21,7 @@ const prometheus::Histogram::BucketBoundaries& LaunchBuckets() {
 
 const prometheus::Histogram::BucketBoundaries& CompileBuckets() {
   static const auto* buckets = new prometheus::Histogram::BucketBoundaries{
-      1e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,
-      0.2,  0.5,  1,    2,    5,    10,   30,   60,   120, 300};
+      1e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300};
   return *buckets;
 }
 

@@ -35,7 +35,7 @@ class Metrics {
   prometheus::Counter *compile_hit, *compile_miss, *compile_coalesced, *compile_failed,
       *compile_timeout;
   // tessera_launches_total{result}; the other two results are counted by Count...Launch below.
-  prometheus::Counter* launch_ok;
+  prometheus::Counter *launch_ok;
   prometheus::Histogram *launch_queue_seconds, *launch_seconds;
   prometheus::Counter *leases_expired;
   prometheus::Gauge *sessions, *regions, *mapped_bytes, *launches_in_flight, *kernel_variants,

@@ -19,25 +19,33 @@ TEST(Metrics, HaveTheNamesThatDashboardsRelyOn) {
   metrics.CountFailedLaunch("OUT_OF_BOUNDS");
   metrics.compile_hit->Increment();
   std::string text = metrics.Text();
-  for (const char* line :
-       {"tessera_compile_requests_total{result=\"hit\"} 1",
-        "tessera_compile_requests_total{result=\"timeout\"} 0",
-        "tessera_compile_duration_seconds_count{stage=\"total\"} 1",
-        "tessera_jit_during_serving_total{kernel=\"add_kernel\"} 1",
-        "tessera_launches_total{result=\"ok\"} 0", "tessera_launches_total{result=\"failed\"} 1",
-        "tessera_launches_total{result=\"rejected\"} 1",
-        "tessera_launch_failures_total{reason=\"DRAINING\"} 1",
-        "tessera_launch_failures_total{reason=\"OUT_OF_BOUNDS\"} 1",
-        "tessera_launch_duration_seconds_count 0", "tessera_launch_queue_duration_seconds_count 0",
-        "tessera_launch_duration_seconds_bucket{le=\"1e-06\"} 0",
-        "tessera_launch_duration_seconds_bucket{le=\"120\"} 0", "tessera_launches_in_flight 0",
-        "tessera_memory_regions 0", "tessera_memory_mapped_bytes 0",
-        "tessera_memory_leases_expired_total 0", "tessera_sessions 0",
-        "tessera_warmup_items{state=\"total\"} 0", "tessera_warmup_duration_seconds 0",
-        "tessera_ready 0", "tessera_kernel_variants 0", "tessera_tune_trials_total 0",
-        "tessera_tune_duration_seconds_count 0", "tessera_tune_config_changes_total 0",
-        "tessera_tune_budget_used_ratio 0",
-        "tessera_compiler_worker_kills_total{reason=\"deadline\"} 0"})
+  for (const char* line : {"tessera_compile_requests_total{result=\"hit\"} 1",
+                           "tessera_compile_requests_total{result=\"timeout\"} 0",
+                           "tessera_compile_duration_seconds_count{stage=\"total\"} 1",
+                           "tessera_jit_during_serving_total{kernel=\"add_kernel\"} 1",
+                           "tessera_launches_total{result=\"ok\"} 0",
+                           "tessera_launches_total{result=\"failed\"} 1",
+                           "tessera_launches_total{result=\"rejected\"} 1",
+                           "tessera_launch_failures_total{reason=\"DRAINING\"} 1",
+                           "tessera_launch_failures_total{reason=\"OUT_OF_BOUNDS\"} 1",
+                           "tessera_launch_duration_seconds_count 0",
+                           "tessera_launch_queue_duration_seconds_count 0",
+                           "tessera_launch_duration_seconds_bucket{le=\"1e-06\"} 0",
+                           "tessera_launch_duration_seconds_bucket{le=\"120\"} 0",
+                           "tessera_launches_in_flight 0",
+                           "tessera_memory_regions 0",
+                           "tessera_memory_mapped_bytes 0",
+                           "tessera_memory_leases_expired_total 0",
+                           "tessera_sessions 0",
+                           "tessera_warmup_items{state=\"total\"} 0",
+                           "tessera_warmup_duration_seconds 0",
+                           "tessera_ready 0",
+                           "tessera_kernel_variants 0",
+                           "tessera_tune_trials_total 0",
+                           "tessera_tune_duration_seconds_count 0",
+                           "tessera_tune_config_changes_total 0",
+                           "tessera_tune_budget_used_ratio 0",
+                           "tessera_compiler_worker_kills_total{reason=\"deadline\"} 0"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 

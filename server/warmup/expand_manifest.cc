@@ -25,7 +25,7 @@ namespace api = ::tessera::v1;
 
 // An entry that implies more is a mistake: nobody waits for so many compiles.
 constexpr size_t kMaxCombinations = 100000;
-constexpr uint64_t kUnaligned = 8;  // a byte offset that is no multiple of 16
+constexpr uint64_t kUnaligned = 8;     // a byte offset that is no multiple of 16
 constexpr int64_t kOtherInteger = 17;  // neither 1 nor a multiple of 16
 
 // A value of one parameter, or an expression that gives it.
@@ -66,8 +66,8 @@ void SetConstant(const api::Constant& constant, bool is_constexpr, api::Argument
 class PatternReader {
  public:
   // `computed`: an expression or heuristic may look at the values.
-  PatternReader(const YamlPlaces& places, const google::protobuf::Message& at,
-                bool is_constexpr, bool computed)
+  PatternReader(const YamlPlaces& places, const google::protobuf::Message& at, bool is_constexpr,
+                bool computed)
       : places_(places), at_(at), is_constexpr_(is_constexpr), computed_(computed) {}
 
   absl::Status Read(const api::ArgumentPattern& pattern, std::vector<Alternative>* to) {
@@ -91,8 +91,8 @@ class PatternReader {
       else if (name == "other")
         value = kOtherInteger;
       else
-        return Bad(absl::StrCat("there is no class '", name,
-                                "'; there are: one, multiple_of_16, other"));
+        return Bad(
+            absl::StrCat("there is no class '", name, "'; there are: one, multiple_of_16, other"));
       AddInteger(value, pattern.type(), to);
     }
     if (!pattern.expression().empty()) to->emplace_back().expression = pattern.expression();
@@ -101,8 +101,9 @@ class PatternReader {
       RETURN_IF_ERROR(ReadDescriptor(pattern.tensor_descriptor(), to));
     for (const api::ArgumentPattern& other : pattern.any_of()) RETURN_IF_ERROR(Read(other, to));
     if (to->size() == before)
-      return Bad("a value is expected: a type as in \"*fp16:16\", a number, a list of these, or "
-                 "type, values, range, classes, aligned, expression, tuple, tensor_descriptor");
+      return Bad(
+          "a value is expected: a type as in \"*fp16:16\", a number, a list of these, or "
+          "type, values, range, classes, aligned, expression, tuple, tensor_descriptor");
     if (to->size() > kMaxCombinations) return Bad("too many values");
     return absl::OkStatus();
   }
@@ -132,8 +133,10 @@ class PatternReader {
     if (pointer) absl::ConsumePrefix(&text, "k");
     uint32_t divisor = 1;
     if (size_t colon = text.find(':'); colon != absl::string_view::npos) {
-      if (!absl::SimpleAtoi(text.substr(colon + 1), &divisor) || (divisor != 1 && divisor % 16 != 0))
-        return Bad(absl::StrCat("'", text.substr(colon), "': only divisibility by 16 makes a "
+      if (!absl::SimpleAtoi(text.substr(colon + 1), &divisor) ||
+          (divisor != 1 && divisor % 16 != 0))
+        return Bad(absl::StrCat("'", text.substr(colon),
+                                "': only divisibility by 16 makes a "
                                 "difference, as in *fp16:16 or i32:16"));
       text = text.substr(0, colon);
     }
@@ -182,8 +185,9 @@ class PatternReader {
     bool all = false;
     if (by.empty() || by == "class") {
       if (is_constexpr_)
-        return Bad("each value of a constexpr parameter is a variant of its own: say by: exact, "
-                   "power_of_two, multiple_of:N or step:N");
+        return Bad(
+            "each value of a constexpr parameter is a variant of its own: say by: exact, "
+            "power_of_two, multiple_of:N or step:N");
     } else if (by == "exact") {
       RETURN_IF_ERROR(every(range.from(), 1));
       all = true;
@@ -246,7 +250,7 @@ class PatternReader {
       // Rows of a multiple of 16 bytes, whatever the block is.
       int64_t extent = std::max<int64_t>(descriptor.block(i), 1);
       made->mutable_base()->add_shape(i + 1 == descriptor.block_size() ? (extent + 15) / 16 * 16
-                                                                      : extent);
+                                                                       : extent);
     }
     return absl::OkStatus();
   }
@@ -301,19 +305,18 @@ std::optional<ExpressionValue> ValueOf(const api::Argument& argument) {
 absl::StatusOr<int64_t> EvaluateOver(const std::string& text,
                                      const std::map<std::string, ExpressionValue>& values) {
   std::vector<const ExpressionValue*> used;
-  ASSIGN_OR_RETURN(Expression expression,
-                   Expression::Parse(text, [&](absl::string_view name) -> absl::StatusOr<int> {
-                     auto found = values.find(std::string(name));
-                     if (found == values.end())
-                       return absl::InvalidArgumentError(
-                           absl::StrCat("'", name, "' has no value here"));
-                     used.push_back(&found->second);
-                     return static_cast<int>(used.size()) - 1;
-                   }));
+  ASSIGN_OR_RETURN(
+      Expression expression,
+      Expression::Parse(text, [&](absl::string_view name) -> absl::StatusOr<int> {
+        auto found = values.find(std::string(name));
+        if (found == values.end())
+          return absl::InvalidArgumentError(absl::StrCat("'", name, "' has no value here"));
+        used.push_back(&found->second);
+        return static_cast<int>(used.size()) - 1;
+      }));
   ASSIGN_OR_RETURN(ExpressionValue value,
-                   expression.Evaluate([&](int name) -> absl::StatusOr<ExpressionValue> {
-                     return *used[name];
-                   }));
+                   expression.Evaluate(
+                       [&](int name) -> absl::StatusOr<ExpressionValue> { return *used[name]; }));
   if (!value.integral()) return absl::InvalidArgumentError("gives no integer");
   return value.integer;
 }
@@ -360,9 +363,7 @@ class KernelExpander {
     for (const auto& parameter : kernel.parameters())
       constexprs_[parameter.name()] = parameter.is_constexpr();
     computed_ = kernel.heuristics_size() > 0 || kernel.tuning_key_size() > 0;
-    auto look = [&](const auto& named) {
-      computed_ |= !named.value().expression().empty();
-    };
+    auto look = [&](const auto& named) { computed_ |= !named.value().expression().empty(); };
     for (const auto& named : entry.arguments()) look(named);
     for (const auto& row : entry.shapes())
       for (const auto& named : row.values()) look(named);
@@ -439,9 +440,9 @@ class KernelExpander {
       if (combination[i]->expression.empty()) continue;
       absl::StatusOr<int64_t> value = EvaluateOver(combination[i]->expression, values);
       if (!value.ok())
-        return parsed_.places.At(
-            *choices[i].at, absl::StrCat("expression '", combination[i]->expression, "': ",
-                                         value.status().message()));
+        return parsed_.places.At(*choices[i].at,
+                                 absl::StrCat("expression '", combination[i]->expression,
+                                              "': ", value.status().message()));
       argument->set_integer(*value);
       if (constexprs_.at(choices[i].name)) argument->mutable_constant()->set_integer(*value);
       values[choices[i].name] = ExpressionValue::Integer(*value);
@@ -470,10 +471,9 @@ class KernelExpander {
     int32_t number = 0;
     if (absl::SimpleAtoi(which, &number)) {
       if (number < 1 || number > kernel_.configs_size())
-        return parsed_.places.At(entry_, absl::StrCat("kernel ", kernel_.name(), " has ",
-                                                      kernel_.configs_size(),
-                                                      " configurations; there is no number ",
-                                                      number));
+        return parsed_.places.At(
+            entry_, absl::StrCat("kernel ", kernel_.name(), " has ", kernel_.configs_size(),
+                                 " configurations; there is no number ", number));
       AddNumbered(request, number);
     } else if (which == "all") {
       for (int i = 1; i <= kernel_.configs_size(); ++i) AddNumbered(request, i);
@@ -484,7 +484,8 @@ class KernelExpander {
           AddValues(request, config);
     } else {
       return parsed_.places.At(
-          entry_, absl::StrCat("'", which, "' is no configuration; there are: numbers from 1, all, "
+          entry_, absl::StrCat("'", which,
+                               "' is no configuration; there are: numbers from 1, all, "
                                "default, tuned"));
     }
     return absl::OkStatus();

@@ -24,9 +24,8 @@ struct ManifestItem {
 };
 
 // The configurations that were chosen for a kernel on a device ("" is the default one).
-using TunedConfigs = std::function<std::vector<storage::TuneConfig>(const std::string& kernel,
-                                                                    const std::string& module,
-                                                                    const std::string& device)>;
+using TunedConfigs = std::function<std::vector<storage::TuneConfig>(
+    const std::string& kernel, const std::string& module, const std::string& device)>;
 
 // Appends the items of one entry. INVALID_ARGUMENT names the place and what is accepted;
 // RESOURCE_EXHAUSTED: more combinations than anybody wants to compile.

@@ -39,7 +39,8 @@ struct Expansion {
 
 Expansion Expand(const std::string& entry, const storage::KernelDescription& kernel = Kernel(),
                  const std::string& head = "") {
-  std::string text = head + "modules:\n  - source: t\n    kernels:\n      - {name: k" + entry + "}\n";
+  std::string text =
+      head + "modules:\n  - source: t\n    kernels:\n      - {name: k" + entry + "}\n";
   auto parsed = ParseManifest(text, "m.yaml", [](const std::string&) { return std::string(); });
   if (!parsed.ok()) return {parsed.status(), {}};
   TunedConfigs tuned = [](const std::string&, const std::string&, const std::string&) {
@@ -51,14 +52,15 @@ Expansion Expand(const std::string& entry, const storage::KernelDescription& ker
   };
   std::vector<ManifestItem> items;
   Expansion expansion;
-  expansion.status = ExpandKernel(**parsed, (*parsed)->manifest.modules(0).kernels(0), kernel,
-                                  "id", tuned, &items);
+  expansion.status = ExpandKernel(**parsed, (*parsed)->manifest.modules(0).kernels(0), kernel, "id",
+                                  tuned, &items);
   for (const ManifestItem& item : items) {
     std::string line = item.request.device();
     for (const api::Argument& argument : item.request.arguments()) {
       absl::StrAppend(&line, " ", argument.name(), "=");
       if (argument.has_tensor())
-        absl::StrAppend(&line, argument.tensor().dtype(), argument.tensor().byte_offset() % 16 == 0 ? "+" : "-");
+        absl::StrAppend(&line, argument.tensor().dtype(),
+                        argument.tensor().byte_offset() % 16 == 0 ? "+" : "-");
       else if (argument.has_constant())
         absl::StrAppend(&line, LiteralText(argument.constant()));
       else
@@ -79,52 +81,71 @@ std::string Joined(const Expansion& expansion) {
 }
 
 TEST(ExpandManifest, CombinesWhatAnEntryLists) {
-  EXPECT_EQ(Joined(Expand(R"(, arguments: {x: ["*fp16:16", "*fp32"], n: [1, 16]}, constants: {BLOCK: 64})")),
-            " x=fp16+ n=1 BLOCK:64\n x=fp16+ n=16 BLOCK:64\n x=fp32- n=1 BLOCK:64\n x=fp32- n=16 BLOCK:64");
+  EXPECT_EQ(Joined(Expand(
+                R"(, arguments: {x: ["*fp16:16", "*fp32"], n: [1, 16]}, constants: {BLOCK: 64})")),
+            " x=fp16+ n=1 BLOCK:64\n x=fp16+ n=16 BLOCK:64\n x=fp32- n=1 BLOCK:64\n x=fp32- n=16 "
+            "BLOCK:64");
 }
 
 TEST(ExpandManifest, TakesRowsOfShapesOverTheArguments) {
-  EXPECT_EQ(Joined(Expand(R"(, arguments: {x: "*fp16:16", n: 5, BLOCK: [32, 64]}, shapes: [{n: 1, m: 2}, {m: 3}])")),
-            " n=1 m=2 x=fp16+ BLOCK=32\n n=1 m=2 x=fp16+ BLOCK=64\n m=3 x=fp16+ n=5 BLOCK=32\n m=3 x=fp16+ n=5 BLOCK=64");
+  EXPECT_EQ(
+      Joined(Expand(
+          R"(, arguments: {x: "*fp16:16", n: 5, BLOCK: [32, 64]}, shapes: [{n: 1, m: 2}, {m: 3}])")),
+      " n=1 m=2 x=fp16+ BLOCK=32\n n=1 m=2 x=fp16+ BLOCK=64\n m=3 x=fp16+ n=5 BLOCK=32\n m=3 "
+      "x=fp16+ n=5 BLOCK=64");
 }
 
 TEST(ExpandManifest, HasAnIntegerOfEachClass) {
   EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 1, to: 4096}}}")), " n=1\n n=2\n n=16");
   EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 32, to: 40}}}")), " n=32\n n=33");
-  EXPECT_EQ(Joined(Expand(", arguments: {n: {classes: [one, multiple_of_16, other]}}")), " n=1\n n=16\n n=17");
+  EXPECT_EQ(Joined(Expand(", arguments: {n: {classes: [one, multiple_of_16, other]}}")),
+            " n=1\n n=16\n n=17");
   EXPECT_EQ(Joined(Expand(", arguments: {n: i64, m: \"i32:16\"}")), " n=17i64 m=16");
 }
 
 TEST(ExpandManifest, FollowsTheRuleOfARange) {
   EXPECT_EQ(Joined(Expand(", arguments: {BLOCK: {range: {from: 32, to: 200, by: power_of_two}}}")),
             " BLOCK=32\n BLOCK=64\n BLOCK=128");
-  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 3, to: 5, by: exact}}}")), " n=3\n n=4\n n=5");
-  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 1, to: 20, by: \"multiple_of:8\"}}}")), " n=8\n n=16");
-  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 1, to: 20, by: \"step:9\"}}}")), " n=1\n n=10\n n=19");
+  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 3, to: 5, by: exact}}}")),
+            " n=3\n n=4\n n=5");
+  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 1, to: 20, by: \"multiple_of:8\"}}}")),
+            " n=8\n n=16");
+  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 1, to: 20, by: \"step:9\"}}}")),
+            " n=1\n n=10\n n=19");
   // Buckets' edges, and the classes between them.
-  EXPECT_EQ(Joined(Expand(", arguments: {n: {range: {from: 16, to: 300, by: edges, edges: [128, 256, 512]}}}")),
-            " n=16\n n=17\n n=128\n n=256");
+  EXPECT_EQ(
+      Joined(Expand(
+          ", arguments: {n: {range: {from: 16, to: 300, by: edges, edges: [128, 256, 512]}}}")),
+      " n=16\n n=17\n n=128\n n=256");
 }
 
 TEST(ExpandManifest, ComputesWhatDependsOnOthers) {
-  EXPECT_EQ(Joined(Expand(", arguments: {n: [2, 8], m: {expression: \"n * 2 + BLOCK\"}}, constants: {BLOCK: 64}")),
-            " n=2 m=68 BLOCK:64\n n=8 m=80 BLOCK:64");
+  EXPECT_EQ(
+      Joined(Expand(
+          ", arguments: {n: [2, 8], m: {expression: \"n * 2 + BLOCK\"}}, constants: {BLOCK: 64}")),
+      " n=2 m=68 BLOCK:64\n n=8 m=80 BLOCK:64");
   // A range that something is computed from has every residue: 2 * 8 is a multiple of 16.
-  Expansion computed = Expand(", arguments: {n: {range: {from: 2, to: 1000}}, m: {expression: \"n * 2\"}}");
-  EXPECT_NE(std::find(computed.items.begin(), computed.items.end(), " n=8 m=16"), computed.items.end());
+  Expansion computed =
+      Expand(", arguments: {n: {range: {from: 2, to: 1000}}, m: {expression: \"n * 2\"}}");
+  EXPECT_NE(std::find(computed.items.begin(), computed.items.end(), " n=8 m=16"),
+            computed.items.end());
 }
 
 TEST(ExpandManifest, TakesConfigurationsAsAsked) {
   EXPECT_EQ(Joined(Expand(", configs: all", Kernel(true))), " #1\n #2");
   EXPECT_EQ(Joined(Expand(", config: 2", Kernel(true))), " #2");
   EXPECT_EQ(Joined(Expand(", configs: [default, 1]", Kernel(true))), "\n #1");
-  EXPECT_EQ(Joined(Expand("", Kernel(true))), "\n BLOCK:32") << "what is in force, and what was chosen for a bucket";
+  EXPECT_EQ(Joined(Expand("", Kernel(true))), "\n BLOCK:32")
+      << "what is in force, and what was chosen for a bucket";
   EXPECT_EQ(Joined(Expand(", constants: {BLOCK: 8}", Kernel(true))), " BLOCK:8");
 }
 
 TEST(ExpandManifest, GivesDevicesAndRequiredFromTheEntryOrTheManifest) {
-  EXPECT_EQ(Joined(Expand("", Kernel(), "devices: [a, b]\nrequired: false\n")), "a optional\nb optional");
-  EXPECT_EQ(Joined(Expand(", device: c, required: true", Kernel(), "devices: [a, b]\nrequired: false\n")), "c");
+  EXPECT_EQ(Joined(Expand("", Kernel(), "devices: [a, b]\nrequired: false\n")),
+            "a optional\nb optional");
+  EXPECT_EQ(
+      Joined(Expand(", device: c, required: true", Kernel(), "devices: [a, b]\nrequired: false\n")),
+      "c");
 }
 
 TEST(ExpandManifest, SaysWhereAnEntryIsWrong) {
@@ -151,7 +172,9 @@ TEST(ExpandManifest, SaysWhereAnEntryIsWrong) {
     EXPECT_NE(std::string(expansion.status.message()).find(c.message), std::string::npos)
         << c.entry << " gives: " << expansion.status;
   }
-  Expansion huge = Expand(", arguments: {n: {range: {from: 1, to: 1000, by: exact}}, m: {range: {from: 1, to: 1000, by: exact}}}");
+  Expansion huge = Expand(
+      ", arguments: {n: {range: {from: 1, to: 1000, by: exact}}, m: {range: {from: 1, to: 1000, "
+      "by: exact}}}");
   EXPECT_EQ(huge.status.code(), absl::StatusCode::kResourceExhausted) << huge.status;
 }
 
@@ -159,7 +182,9 @@ TEST(ExpandManifest, SaysWhereAnEntryIsWrong) {
 class Pair : public OpCatalog {
  public:
   api::ListOpsResponse List() const override { return {}; }
-  absl::StatusOr<storage::SourceFile> Source(const std::string&) const override { return storage::SourceFile(); }
+  absl::StatusOr<storage::SourceFile> Source(const std::string&) const override {
+    return storage::SourceFile();
+  }
   absl::StatusOr<api::LaunchRequest> Plan(const api::LaunchOpRequest& request) const override {
     if (request.tensors(0).tensor().dtype() != request.tensors(1).tensor().dtype())
       return absl::InvalidArgumentError("dtypes differ");
@@ -176,7 +201,8 @@ TEST(ExpandManifest, PlansOpsForTheirShapes) {
     tensors: {a: {dtypes: [fp16, fp32], shape: [M, K]}, b: "fp16[K, M * 2]"}
     attributes: {activation: [gelu, relu]}
     shapes: [{M: [1, 4], K: 8}]
-)", "m.yaml", [](const std::string&) { return std::string(); });
+)",
+                              "m.yaml", [](const std::string&) { return std::string(); });
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   std::vector<ManifestItem> items;
   absl::Status status = ExpandOp(**parsed, (*parsed)->manifest.ops(0), Pair(), "id", &items);

@@ -132,14 +132,13 @@ std::string JitMonitor::OnJit(const JitObserver::Event& event) {
     if (events_.size() > kMaxEvents) events_.pop_front();
   }
   std::string what = absl::StrCat(
-      event.refused ? "launch refused, for it would compile while serving: "
-                    : absl::StrFormat("compiled for %.1f ms while a launch waited: ",
-                                      event.seconds * 1e3),
+      event.refused
+          ? "launch refused, for it would compile while serving: "
+          : absl::StrFormat("compiled for %.1f ms while a launch waited: ", event.seconds * 1e3),
       "kernel ", record.kernel(), " on ", record.device(), ", variant ", record.variant(),
       ", launched with ", record.shape(), "; this line of a manifest (module ",
-      event.kernel.module().record.files_size() > 0
-          ? event.kernel.module().record.files(0).path()
-          : event.kernel.module().id,
+      event.kernel.module().record.files_size() > 0 ? event.kernel.module().record.files(0).path()
+                                                    : event.kernel.module().id,
       ") covers it: ", record.entry(), "; nearest: ", record.nearest());
   if (log) spdlog::warn("JIT during serving: {}", what);
   return what;

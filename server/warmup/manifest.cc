@@ -59,17 +59,16 @@ storage::SourceFile SourceFile(const std::string& path, const std::string& text)
 
 }  // namespace
 
-ManifestFileReader FilesOfRequest(
-    const google::protobuf::RepeatedPtrField<api::SourceFile>& files,
-    std::vector<std::string>* wanted) {
+ManifestFileReader FilesOfRequest(const google::protobuf::RepeatedPtrField<api::SourceFile>& files,
+                                  std::vector<std::string>* wanted) {
   std::map<std::string, std::string> texts;
   for (const api::SourceFile& file : files) texts[file.path()] = file.text();
-  return [texts = std::move(texts), wanted](const std::string& path) -> absl::StatusOr<std::string> {
+  return [texts = std::move(texts),
+          wanted](const std::string& path) -> absl::StatusOr<std::string> {
     auto found = texts.find(path);
     if (found != texts.end()) return found->second;
     if (wanted != nullptr) {
-      if (std::find(wanted->begin(), wanted->end(), path) == wanted->end())
-        wanted->push_back(path);
+      if (std::find(wanted->begin(), wanted->end(), path) == wanted->end()) wanted->push_back(path);
       return std::string();
     }
     return absl::InvalidArgumentError(absl::StrCat(

@@ -130,7 +130,9 @@ TEST(Manifest, RefusesTextNestedWithoutEnd) {
 TEST(Manifest, AsksForTheFilesThatAClientDidNotSend) {
   google::protobuf::RepeatedPtrField<tessera::v1::SourceFile> files;
   std::vector<std::string> wanted;
-  const char* text = "modules:\n  - path: a.py\n    kernels: [{name: k}]\n  - path: b.py\n    kernels: [{name: k}]\n";
+  const char* text =
+      "modules:\n  - path: a.py\n    kernels: [{name: k}]\n  - path: b.py\n    kernels: [{name: "
+      "k}]\n";
   files.Add()->set_path("a.py");
   files.Mutable(0)->set_text("a");
   ASSERT_TRUE(ParseManifest(text, "m.yaml", FilesOfRequest(files, &wanted)).ok());

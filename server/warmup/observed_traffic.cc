@@ -67,9 +67,8 @@ std::vector<ObservedVariant> ObservedTraffic::Since(int64_t since) const {
     for (const auto& [key, variant] : variants_)
       if (variant.last_unix_seconds >= since) found.push_back(variant);
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return a.launches > b.launches;
-  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.launches > b.launches; });
   return found;
 }
 

@@ -16,7 +16,7 @@
 namespace tessera::server {
 
 struct ObservedVariant {
-  std::string key;  // of the artifact, hex
+  std::string key;                                            // of the artifact, hex
   std::shared_ptr<const tessera::v1::CompileRequest> recipe;  // its module is the module's id
   uint64_t launches = 0;
   int64_t first_unix_seconds = 0, last_unix_seconds = 0;

@@ -37,7 +37,8 @@ std::vector<ObservedVariant> Traffic(const std::vector<api::CompileRequest>& rec
   ObservedTraffic traffic;
   int i = 0;
   for (const api::CompileRequest& recipe : recipes)
-    traffic.Add("key" + std::to_string(i++), std::make_shared<api::CompileRequest>(recipe), 10, 1000);
+    traffic.Add("key" + std::to_string(i++), std::make_shared<api::CompileRequest>(recipe), 10,
+                1000);
   return traffic.Since(0);
 }
 
@@ -48,27 +49,32 @@ bool OneFile(const std::string&, api::ManifestModule* to) {
 }
 
 api::Manifest Read(const std::string& yaml) {
-  auto parsed = ParseManifest(yaml, "m.yaml", [](const std::string& path) -> absl::StatusOr<std::string> {
-    return absl::NotFoundError(path);
-  });
+  auto parsed =
+      ParseManifest(yaml, "m.yaml", [](const std::string& path) -> absl::StatusOr<std::string> {
+        return absl::NotFoundError(path);
+      });
   EXPECT_TRUE(parsed.ok()) << parsed.status() << "\n" << yaml;
   return parsed.ok() ? (*parsed)->manifest : api::Manifest();
 }
 
 TEST(RecordManifest, GathersVariantsOfAKernelIntoRows) {
-  api::Manifest manifest = RecordManifest(Traffic({Recipe(16), Recipe(1000), Recipe(5, "fp16")}), {}, OneFile, {true});
+  api::Manifest manifest =
+      RecordManifest(Traffic({Recipe(16), Recipe(1000), Recipe(5, "fp16")}), {}, OneFile, {true});
   ASSERT_EQ(manifest.modules_size(), 1);
   ASSERT_EQ(manifest.modules(0).kernels_size(), 2);
   const api::ManifestKernel& rows = manifest.modules(0).kernels(0);
   EXPECT_EQ(KernelLine(rows),
-            "- {name: add, arguments: {x: \"*fp32:16\"}, constants: {BLOCK: 256}, device: \"cpu:0\", launches: 20, "
+            "- {name: add, arguments: {x: \"*fp32:16\"}, constants: {BLOCK: 256}, device: "
+            "\"cpu:0\", launches: 20, "
             "shapes: [{n: 16}, {n: 1000}]}");
   EXPECT_EQ(KernelLine(manifest.modules(0).kernels(1)),
-            "- {name: add, arguments: {x: \"*fp16:16\", n: 5}, constants: {BLOCK: 256}, device: \"cpu:0\", launches: 10}");
+            "- {name: add, arguments: {x: \"*fp16:16\", n: 5}, constants: {BLOCK: 256}, device: "
+            "\"cpu:0\", launches: 10}");
 }
 
 TEST(RecordManifest, AddsTheClassesThatVaryingIntegersWillHave) {
-  api::Manifest manifest = RecordManifest(Traffic({Recipe(16), Recipe(1000)}), {}, OneFile, {false});
+  api::Manifest manifest =
+      RecordManifest(Traffic({Recipe(16), Recipe(1000)}), {}, OneFile, {false});
   EXPECT_EQ(manifest.modules(0).kernels(0).shapes_size(), 3) << WriteManifest(manifest);
   // An integer that was of one class alone may well be a constant of the model.
   manifest = RecordManifest(Traffic({Recipe(1000), Recipe(1001)}), {}, OneFile, {false});
@@ -76,7 +82,10 @@ TEST(RecordManifest, AddsTheClassesThatVaryingIntegersWillHave) {
 }
 
 TEST(RecordManifest, LeavesOutModulesThatAreNotKnown) {
-  EXPECT_EQ(RecordManifest(Traffic({Recipe(1)}), {}, [](const std::string&, api::ManifestModule*) { return false; }, {}).modules_size(), 0);
+  EXPECT_EQ(RecordManifest(Traffic({Recipe(1)}), {},
+                           [](const std::string&, api::ManifestModule*) { return false; }, {})
+                .modules_size(),
+            0);
 }
 
 TEST(RecordManifest, KeepsTheTuningsOfItsKernels) {
@@ -98,7 +107,8 @@ TEST(RecordManifest, KeepsTheTuningsOfItsKernels) {
   EXPECT_EQ(manifest.tunings(0).path(), "add.py");
   EXPECT_EQ(manifest.tunings(0).values(0).value().integer(), 64);
   api::Manifest read = Read(WriteManifest(manifest));
-  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equivalent(read, manifest)) << WriteManifest(manifest);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equivalent(read, manifest))
+      << WriteManifest(manifest);
 }
 
 TEST(WriteManifest, IsReadBackAsItWas) {
@@ -140,7 +150,9 @@ TEST(WriteManifest, IsReadBackAsItWas) {
 }
 
 TEST(WriteManifest, KeepsEveryKindOfSourceText) {
-  for (const char* text : {"a\n", "a", "a\n\n", "\n", "a\n  \n", "\na\n", "\n\n  a\n", "", "  a\n b\n", "a\r\nb\n", "tab\there\n", "# \xc3\xa9\xe2\x82\xac\n", "x: 'y'\n\n\nz\n", "a  \n \nb\n"}) {
+  for (const char* text :
+       {"a\n", "a", "a\n\n", "\n", "a\n  \n", "\na\n", "\n\n  a\n", "", "  a\n b\n", "a\r\nb\n",
+        "tab\there\n", "# \xc3\xa9\xe2\x82\xac\n", "x: 'y'\n\n\nz\n", "a  \n \nb\n"}) {
     api::Manifest manifest;
     api::ManifestModule* module = manifest.add_modules();
     module->add_kernels()->set_name("k");
@@ -157,7 +169,8 @@ TEST(WriteManifest, KeepsEveryKindOfSourceText) {
 }
 
 TEST(ObservedTraffic, OutlivesARestart) {
-  std::string path = std::string(std::getenv("TEST_TMPDIR") ? std::getenv("TEST_TMPDIR") : "/tmp") + "/traffic.pb";
+  std::string path =
+      std::string(std::getenv("TEST_TMPDIR") ? std::getenv("TEST_TMPDIR") : "/tmp") + "/traffic.pb";
   ObservedTraffic traffic;
   traffic.Add("key", std::make_shared<api::CompileRequest>(Recipe(16)), 3, 1000);
   traffic.Add("key", std::make_shared<api::CompileRequest>(Recipe(32)), 4, 2000);

@@ -40,7 +40,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 // Status messages of source errors hold the diagnostics; a list shows their first line.
-std::string FirstLine(absl::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+std::string FirstLine(absl::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
 
 }  // namespace
 
@@ -101,9 +103,8 @@ absl::Status Warmup::Start(absl::string_view text, absl::string_view path,
     std::lock_guard<std::mutex> lock(run->mutex);
     Announce(run);
   }
-  Resolve(parsed, [this, run](std::shared_ptr<Resolved> resolved) {
-    Begin(run, std::move(resolved));
-  });
+  Resolve(parsed,
+          [this, run](std::shared_ptr<Resolved> resolved) { Begin(run, std::move(resolved)); });
   return absl::OkStatus();
 }
 
@@ -259,7 +260,8 @@ void Warmup::ExpandEntries(Resolving* resolving) {
   TunedConfigs tuned = [&](const std::string& kernel, const std::string& module,
                            const std::string& device) {
     std::vector<storage::TuneConfig> configs = stored(kernel, module, device);
-    for (storage::TuneConfig& config : brought(kernel, module)) configs.push_back(std::move(config));
+    for (storage::TuneConfig& config : brought(kernel, module))
+      configs.push_back(std::move(config));
     return configs;
   };
   for (int i = 0; i < parsed.manifest.modules_size(); ++i) {
@@ -292,9 +294,9 @@ void Warmup::ExpandEntries(Resolving* resolving) {
   for (const api::ManifestOp& entry : parsed.manifest.ops()) {
     const auto& registered = resolving->ops.at(entry.op());
     std::vector<ManifestItem> expanded;
-    absl::Status status =
-        registered.ok() ? ExpandOp(parsed, entry, *parts_.ops, (*registered)->id, &expanded)
-                        : registered.status();
+    absl::Status status = registered.ok()
+                              ? ExpandOp(parsed, entry, *parts_.ops, (*registered)->id, &expanded)
+                              : registered.status();
     if (!status.ok()) {
       fail(entry, entry.op(), status);
       continue;
@@ -320,9 +322,8 @@ void Warmup::ExpandEntries(Resolving* resolving) {
     else
       resolved.items[found->second].item.required |= item.required;
   }
-  std::stable_sort(resolved.items.begin(), resolved.items.end(), [](const auto& a, const auto& b) {
-    return a.item.required > b.item.required;
-  });
+  std::stable_sort(resolved.items.begin(), resolved.items.end(),
+                   [](const auto& a, const auto& b) { return a.item.required > b.item.required; });
 }
 
 void Warmup::ImportTunings(const Resolved& resolved, const std::shared_ptr<Run>& run) {
@@ -330,7 +331,9 @@ void Warmup::ImportTunings(const Resolved& resolved, const std::shared_ptr<Run>&
   for (const api::ManifestTuning& tuning : parsed.manifest.tunings()) {
     const auto& ids = tuning.op().empty() ? resolved.ids_by_path : resolved.ids_by_op;
     auto found = ids.find(tuning.op().empty() ? tuning.path() : tuning.op());
-    std::string module = !tuning.id().empty() ? tuning.id() : found == ids.end() ? "" : found->second;
+    std::string module = !tuning.id().empty() ? tuning.id()
+                         : found == ids.end() ? ""
+                                              : found->second;
     if (module.empty()) {
       spdlog::warn("{}: the tuning of {} is of a module that the manifest does not hold",
                    parsed.places.Line(tuning), tuning.kernel());
@@ -374,8 +377,8 @@ void Warmup::ImportTunings(const Resolved& resolved, const std::shared_ptr<Run>&
 void Warmup::NoteCovered(const std::string& path, const Resolved& resolved) {
   std::vector<CoveredVariant> covered, all;
   for (const Resolved::Item& item : resolved.items)
-    covered.push_back({item.item.where, item.item.request.kernel(), item.planned.device,
-                       item.planned.text});
+    covered.push_back(
+        {item.item.where, item.item.request.kernel(), item.planned.device, item.planned.text});
   {
     std::lock_guard<std::mutex> lock(mutex_);
     covered_[path] = std::move(covered);
@@ -460,11 +463,11 @@ void Warmup::ItemDone(const std::shared_ptr<Run>& run, const std::string& where,
   }
   if (progress.done() == progress.total()) {
     progress.set_finished(true);
-    progress.set_state(progress.required_failed() == 0
-                           ? "done"
-                           : absl::StrCat("failed: ", progress.required_failed(),
-                                          " of the required items; the first: ",
-                                          FirstLine(progress.failures(0))));
+    progress.set_state(
+        progress.required_failed() == 0
+            ? "done"
+            : absl::StrCat("failed: ", progress.required_failed(),
+                           " of the required items; the first: ", FirstLine(progress.failures(0))));
   }
   Announce(run);
 }
@@ -557,8 +560,8 @@ void Warmup::FillVariants(const Resolved& resolved, uint32_t limit,
 void Warmup::Expand(const api::ExpandManifestRequest& request,
                     Done<api::ExpandManifestResponse> done) {
   std::vector<std::string> wanted;
-  absl::StatusOr<std::shared_ptr<const ParsedManifest>> parsed = ParseManifest(
-      request.manifest(), request.path(), FilesOfRequest(request.files(), &wanted));
+  absl::StatusOr<std::shared_ptr<const ParsedManifest>> parsed =
+      ParseManifest(request.manifest(), request.path(), FilesOfRequest(request.files(), &wanted));
   if (!parsed.ok()) {
     done(parsed.status());
     return;
@@ -579,8 +582,8 @@ void Warmup::Expand(const api::ExpandManifestRequest& request,
 
 void Warmup::Diff(const api::DiffManifestRequest& request, Done<api::DiffManifestResponse> done) {
   std::vector<std::string> wanted;
-  absl::StatusOr<std::shared_ptr<const ParsedManifest>> parsed = ParseManifest(
-      request.manifest(), request.path(), FilesOfRequest(request.files(), &wanted));
+  absl::StatusOr<std::shared_ptr<const ParsedManifest>> parsed =
+      ParseManifest(request.manifest(), request.path(), FilesOfRequest(request.files(), &wanted));
   if (!parsed.ok()) {
     done(parsed.status());
     return;
@@ -681,9 +684,10 @@ absl::StatusOr<api::RecordManifestResponse> Warmup::Record(
   }
   response.set_kernels(static_cast<uint32_t>(kernels.size()));
   response.set_tunings(static_cast<uint32_t>(manifest.tunings_size()));
-  manifest.set_comment(absl::StrCat(
-      "recorded from ", response.launches(), " launches of ", response.variants(),
-      " variants until ", absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone())));
+  manifest.set_comment(
+      absl::StrCat("recorded from ", response.launches(), " launches of ", response.variants(),
+                   " variants until ",
+                   absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone())));
   response.set_manifest(WriteManifest(manifest));
   return response;
 }

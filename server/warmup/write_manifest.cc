@@ -73,10 +73,10 @@ std::string PatternText(const api::ArgumentPattern& pattern) {
   }
   if (pattern.has_tensor_descriptor()) {
     const auto& descriptor = pattern.tensor_descriptor();
-    parts.push_back(absl::StrCat("tensor_descriptor: {type: ", descriptor.type(), ", block: [",
-                                 absl::StrJoin(descriptor.block(), ", "), "]",
-                                 descriptor.padding().empty() ? "" : ", padding: ",
-                                 descriptor.padding(), "}"));
+    parts.push_back(
+        absl::StrCat("tensor_descriptor: {type: ", descriptor.type(), ", block: [",
+                     absl::StrJoin(descriptor.block(), ", "), "]",
+                     descriptor.padding().empty() ? "" : ", padding: ", descriptor.padding(), "}"));
   }
   return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
 }
@@ -93,7 +93,8 @@ template <typename Constants>
 std::string ConstantMap(const Constants& constants) {
   std::vector<std::string> parts;
   for (const api::NamedConstant& constant : constants)
-    parts.push_back(absl::StrCat(YamlScalar(constant.name()), ": ", ConstantText(constant.value())));
+    parts.push_back(
+        absl::StrCat(YamlScalar(constant.name()), ": ", ConstantText(constant.value())));
   return absl::StrCat("{", absl::StrJoin(parts, ", "), "}");
 }
 
@@ -129,8 +130,7 @@ std::vector<std::string> KernelParts(const api::ManifestKernel& kernel, bool wit
   if (kernel.config() != 0) parts.push_back(absl::StrCat("config: ", kernel.config()));
   if (kernel.configs_size() > 0)
     parts.push_back(absl::StrCat("configs: [", absl::StrJoin(kernel.configs(), ", "), "]"));
-  if (!kernel.device().empty())
-    parts.push_back(absl::StrCat("device: ", Quoted(kernel.device())));
+  if (!kernel.device().empty()) parts.push_back(absl::StrCat("device: ", Quoted(kernel.device())));
   if (kernel.has_required())
     parts.push_back(absl::StrCat("required: ", kernel.required() ? "true" : "false"));
   if (kernel.launches() != 0) parts.push_back(absl::StrCat("launches: ", kernel.launches()));
@@ -153,7 +153,8 @@ void AppendText(const std::string& text, const std::string& indent, std::string*
   if (block) {
     // The indicator says how deep the block is, for its first line may begin with blanks.
     absl::StrAppend(yaml, "|2\n");
-    for (absl::string_view line : absl::StrSplit(absl::string_view(text).substr(0, text.size() - 1), '\n'))
+    for (absl::string_view line :
+         absl::StrSplit(absl::string_view(text).substr(0, text.size() - 1), '\n'))
       absl::StrAppend(yaml, line.empty() ? "" : indent, line.empty() ? "" : "  ", line, "\n");
     return;
   }

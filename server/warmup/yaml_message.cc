@@ -40,7 +40,8 @@ std::string NameOf(const Descriptor& type) {
     if (c >= 'A' && c <= 'Z' && !text.empty()) text += ' ';
     text += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   }
-  const char* article = absl::string_view("aeio").find(text[0]) == absl::string_view::npos ? "a " : "an ";
+  const char* article =
+      absl::string_view("aeio").find(text[0]) == absl::string_view::npos ? "a " : "an ";
   return absl::StrCat(article, text);
 }
 
@@ -74,7 +75,8 @@ class Reader {
     const Descriptor& type = *message->GetDescriptor();
     if (dynamic_cast<api::ShapeRow*>(message) != nullptr)
       return ReadField(node, *type.field(0), message, depth);
-    if (!node.IsMap()) return At(node, absl::StrCat(NameOf(type), " is made of 'key: value' lines"));
+    if (!node.IsMap())
+      return At(node, absl::StrCat(NameOf(type), " is made of 'key: value' lines"));
     std::set<std::string> given;
     for (const auto& entry : node) {
       std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "?";
@@ -83,8 +85,7 @@ class Reader {
         std::string known;
         for (int i = 0; i < type.field_count(); ++i)
           absl::StrAppend(&known, i == 0 ? "" : ", ", type.field(i)->name());
-        return At(entry.first,
-                  absl::StrCat(NameOf(type), " has no '", key, "'; it has: ", known));
+        return At(entry.first, absl::StrCat(NameOf(type), " has no '", key, "'; it has: ", known));
       }
       if (!given.insert(key).second)
         return At(entry.first, absl::StrCat("'", key, "' is given twice"));

@@ -88,8 +88,8 @@ class LoadClient {
     int64_t n = kLengths[random_() % std::size(kLengths)];
     if (random_() % 4 == 0) n = 2 + static_cast<int64_t>(random_() % (kMost - 2));
     Add(n, random_() % 2 == 0 ? 256 : 1024, random_() % 8 == 0);
-    ScaleRows(1 + static_cast<int64_t>(random_() % 16), 64 + static_cast<int64_t>(random_() % 3) * 36,
-              random_() % 2 == 0);
+    ScaleRows(1 + static_cast<int64_t>(random_() % 16),
+              64 + static_cast<int64_t>(random_() % 3) * 36, random_() % 2 == 0);
     if (round % 4 == 0) Matmul(16 << (random_() % 2), 64, 64, round == 0 && index_ == 0);
     if (round % 3 == 0) Ops();
     if (options_.mistakes && round % 5 == 0) Mistakes();

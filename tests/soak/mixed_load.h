@@ -1,5 +1,5 @@
-// A mixed load on a daemon, the same each time for one seed: kernels, fused ops, new and old shapes,
-// tunings, mistakes, memory and sessions that come and go.
+// A mixed load on a daemon, the same each time for one seed: kernels, fused ops, new and old
+// shapes, tunings, mistakes, memory and sessions that come and go.
 #ifndef TESSERA_TESTS_SOAK_MIXED_LOAD_H_
 #define TESSERA_TESTS_SOAK_MIXED_LOAD_H_
 
@@ -16,13 +16,13 @@ struct MixedLoadOptions {
   std::string address;
   std::string kernels;  // the text of tests/integration/kernels/fused.py
   uint64_t seed = 1;
-  int clients = 2;  // threads, each with a session of its own
+  int clients = 2;                                 // threads, each with a session of its own
   absl::Duration duration = absl::ZeroDuration();  // 0: `rounds` decides
   int rounds = 20;                                 // of each client
   double launches_per_second = 0;                  // of each client; 0: as fast as they go
-  bool tune = true;       // one kernel, once
-  bool mistakes = true;   // launches that must be refused
-  bool churn = true;      // sessions and memory that come and go
+  bool tune = true;                                // one kernel, once
+  bool mistakes = true;                            // launches that must be refused
+  bool churn = true;                               // sessions and memory that come and go
 };
 
 struct MixedLoadReport {

@@ -1,5 +1,5 @@
-// mixed_load --address=unix:/path --kernels=FILE [--seconds=N|--rounds=N] [--clients=N] [--seed=N] [--rate=N]
-// Prints a JSON report; exit status 1 if anything happened that should not have.
+// mixed_load --address=unix:/path --kernels=FILE [--seconds=N|--rounds=N] [--clients=N] [--seed=N]
+// [--rate=N] Prints a JSON report; exit status 1 if anything happened that should not have.
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -17,18 +17,27 @@ int main(int argc, char** argv) {
     absl::string_view flag = argv[i];
     int seconds = 0;
     bool known = true;
-    if (absl::ConsumePrefix(&flag, "--address=")) options.address = std::string(flag);
-    else if (absl::ConsumePrefix(&flag, "--kernels=")) kernels = std::string(flag);
+    if (absl::ConsumePrefix(&flag, "--address="))
+      options.address = std::string(flag);
+    else if (absl::ConsumePrefix(&flag, "--kernels="))
+      kernels = std::string(flag);
     else if (absl::ConsumePrefix(&flag, "--seconds=")) {
       known = absl::SimpleAtoi(flag, &seconds);
       options.duration = absl::Seconds(seconds);
-    } else if (absl::ConsumePrefix(&flag, "--rounds=")) known = absl::SimpleAtoi(flag, &options.rounds);
-    else if (absl::ConsumePrefix(&flag, "--clients=")) known = absl::SimpleAtoi(flag, &options.clients);
-    else if (absl::ConsumePrefix(&flag, "--seed=")) known = absl::SimpleAtoi(flag, &options.seed);
-    else if (absl::ConsumePrefix(&flag, "--rate=")) known = absl::SimpleAtod(flag, &options.launches_per_second);
-    else if (flag == "--no-tune") options.tune = false;
-    else if (flag == "--no-mistakes") options.mistakes = false;
-    else known = false;
+    } else if (absl::ConsumePrefix(&flag, "--rounds="))
+      known = absl::SimpleAtoi(flag, &options.rounds);
+    else if (absl::ConsumePrefix(&flag, "--clients="))
+      known = absl::SimpleAtoi(flag, &options.clients);
+    else if (absl::ConsumePrefix(&flag, "--seed="))
+      known = absl::SimpleAtoi(flag, &options.seed);
+    else if (absl::ConsumePrefix(&flag, "--rate="))
+      known = absl::SimpleAtod(flag, &options.launches_per_second);
+    else if (flag == "--no-tune")
+      options.tune = false;
+    else if (flag == "--no-mistakes")
+      options.mistakes = false;
+    else
+      known = false;
     if (!known) {
       std::cerr << "mixed_load: '" << argv[i] << "' is not understood\n";
       return 2;
@@ -47,13 +56,18 @@ int main(int argc, char** argv) {
     std::cerr << "mixed_load: " << report.status() << "\n";
     return 1;
   }
-  std::printf("{\"launches\": %llu, \"compiled\": %llu, \"refused\": %llu, \"sessions\": %llu, \"tunings\": %llu, \"errors\": {",
-              static_cast<unsigned long long>(report->launches), static_cast<unsigned long long>(report->compiled),
-              static_cast<unsigned long long>(report->refused_as_expected), static_cast<unsigned long long>(report->sessions),
-              static_cast<unsigned long long>(report->tunings));
+  std::printf(
+      "{\"launches\": %llu, \"compiled\": %llu, \"refused\": %llu, \"sessions\": %llu, "
+      "\"tunings\": %llu, \"errors\": {",
+      static_cast<unsigned long long>(report->launches),
+      static_cast<unsigned long long>(report->compiled),
+      static_cast<unsigned long long>(report->refused_as_expected),
+      static_cast<unsigned long long>(report->sessions),
+      static_cast<unsigned long long>(report->tunings));
   const char* separator = "";
   for (const auto& [what, count] : report->errors) {
-    std::printf("%s\"%s\": %llu", separator, absl::StrReplaceAll(what, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", " "}}).c_str(),
+    std::printf("%s\"%s\": %llu", separator,
+                absl::StrReplaceAll(what, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", " "}}).c_str(),
                 static_cast<unsigned long long>(count));
     separator = ", ";
   }
