@@ -30,6 +30,8 @@ namespace fs = std::filesystem;
 
 // Blob files are written anew when one part in so many is garbage.
 constexpr uint64_t kGarbageShare = 5;
+// Below it nobody minds what replaced values leave behind.
+constexpr uint64_t kBlobBytesWorthRewriting = 16 << 20;
 constexpr size_t kQuarantinedEntries = 64;
 constexpr size_t kQuarantinedBytes = 64 << 10;
 // Below it entries are counted one by one, above it RocksDB's estimate will do.
@@ -181,6 +183,11 @@ void RocksdbRecordStore::Maintain() {
   Recover();
   LookForMissingFiles();
   if (salvage_requested_ && !degraded_) Salvage();
+  // Values that were written over; compactions of the keys tell how many there are.
+  absl::ReaderMutexLock use(&database_mutex_);
+  if (database_ != nullptr && writable_ && !degraded_.load(std::memory_order_acquire)) {
+    RewriteBlobFiles(ArtifactsFamily(), kBlobBytesWorthRewriting);
+  }
   read_error_noted_ = false;
 }
 
@@ -307,15 +314,24 @@ void RocksdbRecordStore::Reclaim(const std::vector<const Family*>& families) {
     options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
     options.canceled = &replacing_;
     if (!db->CompactRange(options, handle, nullptr, nullptr).ok()) return;
-    uint64_t garbage = 0, all = 0;
-    db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileGarbageSize, &garbage);
-    db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileSize, &all);
-    if (garbage * kGarbageShare < all || garbage == 0) continue;
-    options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-    options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
-    options.blob_garbage_collection_age_cutoff = 1.0;
-    if (!db->CompactRange(options, handle, nullptr, nullptr).ok()) return;
+    RewriteBlobFiles(*family, /*least_bytes=*/0);
   }
+}
+
+void RocksdbRecordStore::RewriteBlobFiles(const Family& family, uint64_t least_bytes) {
+  rocksdb::DB* db = database_->db();
+  rocksdb::ColumnFamilyHandle* handle = database_->handle(family);
+  uint64_t garbage = 0, all = 0;
+  db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileGarbageSize, &garbage);
+  db->GetIntProperty(handle, rocksdb::DB::Properties::kLiveBlobFileSize, &all);
+  if (all < least_bytes || garbage * kGarbageShare < all || garbage == 0) return;
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.canceled = &replacing_;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  options.blob_garbage_collection_policy = rocksdb::BlobGarbageCollectionPolicy::kForce;
+  options.blob_garbage_collection_age_cutoff = 1.0;
+  db->CompactRange(options, handle, nullptr, nullptr).PermitUncheckedError();  // what fails is tried again
 }
 
 void RocksdbRecordStore::Quarantine(const Family& family, absl::string_view key, const std::string* bytes,

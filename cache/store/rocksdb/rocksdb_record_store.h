@@ -44,6 +44,8 @@ class RocksdbRecordStore : public RecordStore {
   absl::Status Scan(const Family& family, absl::string_view key_prefix, VisitFn visit) override;
   void Describe(StoreStats* stats) override;
   void Reclaim(const std::vector<const Family*>& families) override;
+  // If enough of at least `least_bytes` of blob files is garbage.
+  void RewriteBlobFiles(const Family& family, uint64_t least_bytes) ABSL_SHARED_LOCKS_REQUIRED(database_mutex_);
 
   // Drops `key` if it is still what was found damaged: `bytes`, or unreadable where that is null.
   void Quarantine(const Family& family, absl::string_view key, const std::string* bytes, absl::string_view why);
