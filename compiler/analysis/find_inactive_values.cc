@@ -372,13 +372,17 @@ class Finder {
       return made;
     }
     if (count != 2) return std::nullopt;
+    // A value that no other lane undercuts (0 among absolute values) changes no maximum.
+    const unsigned lane = values[0] ? 0 : 1;
     if (IsMax(op) && known != Known::kAtMost) {
-      made.value = values[0] ? *values[0] : *values[1];
+      if (*values[lane] <= BoundsOf(op->getOperand(lane)).low) return std::nullopt;
+      made.value = *values[lane];
       made.known = Known::kAtLeast;
       return made;
     }
     if (IsMin(op) && known != Known::kAtLeast) {
-      made.value = values[0] ? *values[0] : *values[1];
+      if (*values[lane] >= BoundsOf(op->getOperand(lane)).high) return std::nullopt;
+      made.value = *values[lane];
       made.known = Known::kAtMost;
       return made;
     }

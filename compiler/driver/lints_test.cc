@@ -105,6 +105,9 @@ TEST(InactiveValues, CorrectKernelsGetNoWarning) {
       // Softmax.
       "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=-float('inf'))\ne = tl.exp(v - tl.max(v, axis=0))\n"
       "tl.store(out + i, e / tl.sum(e, axis=0), mask=i < n)\n",
+      // The largest of absolute values, carried by a loop.
+      "best = tl.zeros([BLOCK], tl.float32)\nfor start in range(0, n, BLOCK):\n    i = start + tl.arange(0, BLOCK)\n"
+      "    v = tl.load(x + i, mask=i < n, other=0.0)\n    best = tl.maximum(tl.abs(v), best)\ntl.store(out, tl.max(best, axis=0))\n",
       // A block without a mask, and values that other data choose.
       "i = tl.arange(0, BLOCK)\ntl.store(out, tl.max(tl.load(x + i), axis=0))\n",
       "i = tl.arange(0, BLOCK)\nv = tl.load(x + i, mask=i < n, other=0.0)\nw = tl.load(y + i, mask=i < n, other=0.0)\n"
