@@ -122,7 +122,7 @@ class Client:
             os.ftruncate(descriptor, size)
             mapping = mmap.mmap(descriptor, size)
             request = wire.message("ImportMemoryRequest")(
-                session=self.session, memfd=self._socket.offer(descriptor), size=size, device="cpu:0"
+                session=self.session, memfd=self._socket.offer(descriptor), size=size
             )
             region = self._call(self._memory.ImportMemory, request).region
         finally:
