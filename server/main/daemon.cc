@@ -487,6 +487,7 @@ void Daemon::Running::FillActivity(api::GetStatusResponse* response) {
   response->set_jit_during_serving(metrics.jit_during_serving());
   response->set_jit_monitor(jit_monitor.mode_name());
   api::GetStatusResponse::Compiles* requests = response->mutable_compile_requests();
+  requests->set_queued(static_cast<uint32_t>(backend->queued()));
   requests->set_hit(static_cast<uint64_t>(metrics.compile_hit->Value()));
   requests->set_miss(static_cast<uint64_t>(metrics.compile_miss->Value()));
   requests->set_coalesced(static_cast<uint64_t>(metrics.compile_coalesced->Value()));
@@ -590,7 +591,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Daem
   absl::Status executor = device.ok() ? (*device)->Start().status() : device.status();
   absl::StatusOr<std::unique_ptr<cache::CacheStore>> store = opening.get();
   RETURN_IF_ERROR(store.status());
-  RETURN_IF_ERROR(executor);
+  // A GPU that nobody asked for by name may be busy or broken: the others serve, and it is tried
+  // again when it is needed.
+  const bool may_wait =
+      device.ok() && (*device)->description().is_gpu() && config.default_device.empty();
+  if (!executor.ok() && !may_wait) return executor;
   auto running = std::make_unique<Running>(config, std::move(parts), *std::move(store));
   Running* raw = running.get();
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(running)));
