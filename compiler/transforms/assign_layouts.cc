@@ -1,7 +1,8 @@
 // assign-layouts: every tensor type gets the layout that the layout plan chose, and tile.convert_layout stands where a
 // user wants another one.
 //
-// Values that float in the plan are computed anew, right behind the original, for each layout that is asked for.
+// Values that float in the plan are computed anew, right behind the original, for each layout that is asked for. So are
+// values that a few cheap operations make of one other value that is no wider: that one alone is converted.
 //
 //   %r = tile.range : tensor<256xi32>
 //   %p = tile.addptr %splat, %r
@@ -40,6 +41,8 @@ class Rewriter {
         for (Block& block : region)
           for (Value argument : block.getArguments()) SetType(argument);
     }
+    for (Operation* op : ops_)
+      if (IsCheap(op)) originals_[op] = llvm::SmallVector<Value>(op->getOperands());
     for (Operation* op : ops_) {
       if (op->hasTrait<OpTrait::IsTerminator>() || isa<scf::ForOp, scf::IfOp, scf::WhileOp>(op) || Floats(op)) continue;
       llvm::SmallVector<Value> operands(op->getOperands());
@@ -62,6 +65,38 @@ class Rewriter {
     return op->getNumResults() > 0 && IsTensor(op->getResult(0).getType()) && !plan_.Home(op->getResult(0));
   }
 
+  static bool IsCheap(Operation* op) {
+    return KeepsLayout(op) && isMemoryEffectFree(op) && op->getNumRegions() == 0 && op->getNumResults() == 1 &&
+           !isa<arith::DivFOp, arith::RemFOp, tile::ExternOp, tile::InlineAsmOp>(op) && op->getDialect()->getNamespace() != "math";
+  }
+
+  // Whether cheap operations, at most kLongestChain, make `value` of one value with a home, and which.
+  bool FindSource(Value value, Value* source, int* operations) const {
+    if (!plan_.Home(value)) return true;
+    Operation* op = value.getDefiningOp();
+    auto original = op ? originals_.find(op) : originals_.end();
+    if (original == originals_.end() || *operations >= kLongestChain) {
+      if (*source && *source != value) return false;
+      *source = value;
+      return true;
+    }
+    ++*operations;
+    for (Value operand : original->second)
+      if (IsTensor(operand.getType()) && !FindSource(operand, source, operations)) return false;
+    return true;
+  }
+
+  bool IsMadeCheaply(Value value) const {
+    Value source;
+    int operations = 0;
+    if (!FindSource(value, &source, &operations) || !source || source == value) return false;
+    auto bits = [](Value v) {
+      Type element = cast<RankedTensorType>(v.getType()).getElementType();
+      return isa<tile::PtrType>(element) ? 64u : element.getIntOrFloatBitWidth();
+    };
+    return bits(source) <= bits(value);
+  }
+
   void SetType(Value value) {
     if (auto home = plan_.Home(value)) value.setType(tile::WithLayout(value.getType(), *home));
   }
@@ -78,8 +113,8 @@ class Rewriter {
     if (value.getType() == type) return value;
     auto key = std::make_pair(value, type.getEncoding());
     if (auto made = made_.find(key); made != made_.end()) return made->second;
-    if (plan_.Home(value)) return made_[key] = Convert(value, type);
     Operation* op = value.getDefiningOp();
+    if (plan_.Home(value) && !IsMadeCheaply(value)) return made_[key] = Convert(value, type);
     if (isa<tile::LoadOp>(op)) {
       // Read once, in the layout of its first user.
       auto [first, is_first] = loads_.try_emplace(value, layout);
@@ -88,9 +123,10 @@ class Rewriter {
         return made_[key] = Convert(Materialise(value, read_in), type);
       }
     }
-    Layout feasible = plan_.Feasible(value, layout);
+    Layout feasible = plan_.Home(value) ? layout : plan_.Feasible(value, layout);
     if (feasible != layout) return made_[key] = Convert(Materialise(value, feasible), type);
-    llvm::SmallVector<Value> operands(op->getOperands());
+    auto original = originals_.find(op);
+    llvm::SmallVector<Value> operands(original == originals_.end() ? llvm::SmallVector<Value>(op->getOperands()) : original->second);
     for (auto [i, operand] : llvm::enumerate(operands))
       if (IsTensor(operand.getType())) operand = Materialise(operand, plan_.Demand(op, i, &layout));
     Operation* clone = op->clone();
@@ -110,9 +146,12 @@ class Rewriter {
     return made_[key];
   }
 
+  static constexpr int kLongestChain = 8;
+
   func::FuncOp function_;
   const LayoutPlan& plan_;
   std::vector<Operation*> ops_;
+  llvm::DenseMap<Operation*, llvm::SmallVector<Value>> originals_;  // operands of cheap operations as they were
   llvm::DenseMap<std::pair<Value, Attribute>, Value> made_;
   llvm::DenseMap<Value, Layout> loads_;
 };
