@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <tuple>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/cpu/print_lines.h"
@@ -56,9 +58,18 @@ absl::Status StatusOfReport(const GpuLaunchReport& report, const ReportMessages&
 
 std::string PrintedText(const GpuLaunchReport& report, const ReportMessages& messages) {
   const uint32_t kept = std::min(report.prints, GpuLaunchReport::kPrintRecords);
+  std::vector<GpuPrintRecord> records(report.records, report.records + kept);
+  // Threads print in any order; people read by program, operation and element.
+  std::stable_sort(records.begin(), records.end(),
+                   [](const GpuPrintRecord& a, const GpuPrintRecord& b) {
+                     auto place = [](const GpuPrintRecord& record) {
+                       return std::make_tuple(record.program[2], record.program[1],
+                                              record.program[0], record.message, record.element);
+                     };
+                     return place(a) < place(b);
+                   });
   std::string text;
-  for (uint32_t i = 0; i < kept; ++i) {
-    const GpuPrintRecord& record = report.records[i];
+  for (const GpuPrintRecord& record : records) {
     if (record.message >= static_cast<uint32_t>(messages.size())) continue;
     const auto& message = messages.Get(static_cast<int>(record.message));
     text += PrintLine(record.program, message.text(), message.kind(), record.bits, record.element,
