@@ -75,14 +75,11 @@ mps_part() {
   TESSERA_TEST_NO_FAULTS=1 gtest gpu_runtime_test --gtest_filter=*Kills*:*ManyLaunches*:*ReportsTheGpu*
   mps stop
 }
-conformance() {
-  local binary
-  for binary in value block program; do [ -n "$(find_binary ${binary}_conformance_test)" ] && gtest ${binary}_conformance_test --gtest_filter='*sm_*:*cuda*'; done
-}
+conformance() { LIMIT=400 gtest gpu_conformance_test; }
 replay() {
   local cli; cli=$(find_binary tessera) || return
   [ -d cases ] || { [ -f cases.tar.xz ] && mkdir cases && tar -xJf cases.tar.xz -C cases --strip-components=1; }
-  [ -d cases ] && case_ "replay of recorded launches" "$cli" replay --private --device cuda:0 cases/*
+  [ -d cases ] && case_ "replay of recorded launches" "$cli" replay cases --private --device cuda:0
 }
 
 parts=("$@"); [ $# -gt 0 ] || parts=(executor runtime kills torch conformance replay latency mps)
