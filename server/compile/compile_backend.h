@@ -34,6 +34,8 @@ class CompileBackend {
   // backend.
   virtual void Run(worker::WorkerRequest request, Callback done) = 0;
   virtual std::vector<BackendWorker> Workers() const = 0;
+  // Requests that wait for a worker.
+  virtual size_t queued() const { return 0; }
 };
 
 }  // namespace tessera::server

@@ -122,6 +122,11 @@ std::vector<BackendWorker> WorkerPool::Workers() const {
   return workers;
 }
 
+size_t WorkerPool::queued() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return jobs_.size();
+}
+
 void WorkerPool::Show(Slot* slot, const char* state) {
   std::lock_guard<std::mutex> lock(mutex_);
   slot->shown.state = state;

@@ -39,6 +39,7 @@ class WorkerPool : public CompileBackend {
   void Stop() override;
   void Run(worker::WorkerRequest request, Callback done) override;
   std::vector<BackendWorker> Workers() const override;
+  size_t queued() const override;
 
  private:
   struct Job {

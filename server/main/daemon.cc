@@ -487,6 +487,7 @@ void Daemon::Running::FillActivity(api::GetStatusResponse* response) {
   response->set_jit_during_serving(metrics.jit_during_serving());
   response->set_jit_monitor(jit_monitor.mode_name());
   api::GetStatusResponse::Compiles* requests = response->mutable_compile_requests();
+  requests->set_queued(static_cast<uint32_t>(backend->queued()));
   requests->set_hit(static_cast<uint64_t>(metrics.compile_hit->Value()));
   requests->set_miss(static_cast<uint64_t>(metrics.compile_miss->Value()));
   requests->set_coalesced(static_cast<uint64_t>(metrics.compile_coalesced->Value()));

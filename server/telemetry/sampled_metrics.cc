@@ -153,6 +153,8 @@ std::vector<MetricFamily> SampledMetrics::Collect() const {
   }
   families.Gauge("tessera_compiler_workers", "Compiler workers, by state.");
   for (const auto& [name, count] : workers) families.Add(count, {{"state", name}});
+  families.Gauge("tessera_compile_queue_length", "Compiles that wait for a worker.")
+      .Add(status.compile_requests().queued());
   families.Counter("tessera_compiler_worker_restarts_total", "Compiler workers replaced.")
       .Add(restarts);
   AddCache(state, &families);
