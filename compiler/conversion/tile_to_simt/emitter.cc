@@ -192,7 +192,10 @@ LogicalResult Emitter::Run() {
   for (auto [from, to] : llvm::zip(source_.getArguments(), entry->getArguments())) Set(from, {to});
   auto end = b_.create<func::ReturnOp>(source_.getLoc());
   head_ = end;
-  source_.walk([&](Operation* op) { writes_memory_ |= isa<tile::StoreOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op); });
+  source_.walk([&](Operation* op) {
+    stores_ |= isa<tile::StoreOp>(op);
+    writes_memory_ |= isa<tile::StoreOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op);
+  });
   // A mark between the head and the body: constants stand before it.
   auto mark = b_.create<arith::ConstantOp>(source_.getLoc(), b_.getI32IntegerAttr(0));
   mark->moveBefore(end);

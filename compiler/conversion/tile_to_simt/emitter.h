@@ -232,7 +232,8 @@ class Emitter {
   bool divergent_ = false;           // inside the body of a tile.map
   bool combine_failed_ = false;      // an operation of a combine region could not be emitted
   llvm::DenseSet<mlir::Value> shared_reads_;  // parameters (null: unknown) that several threads have read since a barrier
-  bool writes_memory_ = false;       // the kernel stores to global memory at all
+  bool stores_ = false;              // the kernel has plain stores
+  bool writes_memory_ = false;       // the kernel has stores or atomic operations
   std::unordered_map<void*, Registers> values_;  // by Value: references stay good while it grows
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants_;
   std::map<std::vector<int32_t>, mlir::Value> thread_bits_;

@@ -166,7 +166,7 @@ LogicalResult Emitter::EmitStore(tile::StoreOp op) {
 void Emitter::FenceBeforeAtomic(Operation* op, tile::MemSem sem) {
   bool releases = sem == tile::MemSem::RELEASE || sem == tile::MemSem::ACQ_REL;
   bool scalar = !isa<RankedTensorType>(op->getOperand(0).getType());
-  if (releases && (scalar || writes_memory_)) EmitBarrier();
+  if (releases && (scalar || stores_)) EmitBarrier();
   else OrderAfterReads(op->getOperand(0));
 }
 
