@@ -30,6 +30,19 @@ simt::Swizzle SwizzleOf(int64_t row_bytes) {
   return row_bytes == 128 ? simt::Swizzle::BYTES_128 : row_bytes == 64 ? simt::Swizzle::BYTES_64 : row_bytes == 32 ? simt::Swizzle::BYTES_32 : simt::Swizzle::NONE;
 }
 
+// The operand's block as a tensor type.
+Type OperandType(Value buffer, bool transposed) {
+  auto type = cast<tile::SharedType>(buffer.getType());
+  llvm::SmallVector<int64_t, 2> shape(type.getShape());
+  if (transposed) std::swap(shape[0], shape[1]);
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+std::optional<MatrixPlan> PlanOf(tile::SharedDotOp op, const GpuOptions& options) {
+  Type a = op.getA() ? Type(op.getA().getType()) : OperandType(op.getABuffer(), op.getATransposed());
+  return PlanOfLayout(a, OperandType(op.getBBuffer(), op.getBTransposed()), op.getC().getType(), op.getPrecision(), options);
+}
+
 bool IsSynchronized(Value shared) { return shared.getDefiningOp<tile::SharedAllocOp>().getSynchronized(); }
 
 }  // namespace
@@ -159,6 +172,7 @@ LogicalResult Emitter::EmitSharedCopy(tile::SharedCopyOp op) {
       for (int64_t i = 0; i < vector.size; ++i) values[vector.Register(r, i)] = b_.create<vector::ExtractOp>(loc_, loaded, ArrayRef<int64_t>{i});
     }
     StoreStage(op.getBuffer(), stage_offset, layout, values);
+    if (options_.wgmma) b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/true);
     return success();
   }
   const StagePlace place = PlaceOf(map, layout);
@@ -173,6 +187,7 @@ LogicalResult Emitter::EmitSharedCopy(tile::SharedCopyOp op) {
       for (int64_t i = 0; i < vector.size; ++i) values[vector.Register(r, i)] = b_.create<vector::ExtractOp>(loc_, loaded, ArrayRef<int64_t>{i});
     }
     StoreStage(op.getBuffer(), stage_offset, layout, values);
+    if (options_.wgmma) b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/true);
     return success();
   }
   for (int32_t r = 0; r < layout.registers(); ++r) {
@@ -295,6 +310,9 @@ Emitter::WgmmaOperand Emitter::DescribeOperand(const MatrixPlan& plan, bool is_a
 
 Registers Emitter::EmitWgmma(tile::SharedDotOp op, const MatrixPlan& plan, Registers c) {
   const bool from_registers = bool(op.getA());
+  // What asynchronous copies brought is in shared memory for every reader once it was waited for; what threads stored into
+  // a ring is fenced there.
+  const bool fenced = IsSynchronized(op.getBBuffer()) && (from_registers || IsSynchronized(op.getABuffer()));
   auto stage_type = [](Value buffer) { return cast<tile::SharedType>(buffer.getType()); };
   WgmmaOperand a, b = DescribeOperand(plan, false, op.getBBuffer(), StageOffset(stage_type(op.getBBuffer()), op.getBStage()), op.getBTransposed());
   FragmentWords words;
@@ -319,7 +337,7 @@ Registers Emitter::EmitWgmma(tile::SharedDotOp op, const MatrixPlan& plan, Regis
   };
   // Products of steps [first, last) on top of `sums`.
   auto multiply = [&](int64_t first, int64_t last, Registers sums) {
-    b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/true);
+    b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/!fenced);
     for (int64_t tile_m = 0; tile_m < plan.tiles_m(); ++tile_m)
       for (int64_t tile_n = 0; tile_n < plan.tiles_n(); ++tile_n) {
         llvm::SmallVector<int32_t> registers = places(tile_m, tile_n);
@@ -370,15 +388,9 @@ LogicalResult Emitter::EmitDotWait(tile::DotWaitOp op) {
 }
 
 LogicalResult Emitter::EmitSharedDot(tile::SharedDotOp op) {
-  auto operand_type = [](Value buffer, bool transposed) -> Type {
-    auto type = cast<tile::SharedType>(buffer.getType());
-    llvm::SmallVector<int64_t, 2> shape(type.getShape());
-    if (transposed) std::swap(shape[0], shape[1]);
-    return RankedTensorType::get(shape, type.getElementType());
-  };
-  Type a_type = op.getA() ? Type(op.getA().getType()) : operand_type(op.getABuffer(), op.getATransposed());
-  Type b_type = operand_type(op.getBBuffer(), op.getBTransposed());
-  std::optional<MatrixPlan> plan = PlanOfLayout(a_type, b_type, op.getC().getType(), op.getPrecision(), options_);
+  Type a_type = op.getA() ? Type(op.getA().getType()) : OperandType(op.getABuffer(), op.getATransposed());
+  Type b_type = OperandType(op.getBBuffer(), op.getBTransposed());
+  std::optional<MatrixPlan> plan = PlanOf(op, options_);
   if (!plan || (op.getA() && LayoutOf(op.getA()) != plan->a)) return op.emitOpError("the operands are not in the fragments of the matrix unit");
   if (plan->unit == MatrixUnit::kWgmma) {
     Set(op.getResult(), EmitWgmma(op, *plan, Get(op.getC())));

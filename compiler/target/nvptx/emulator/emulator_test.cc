@@ -504,7 +504,7 @@ TEST(Emulator, WgmmaMustBeFencedAndWaitedFor) {
   auto expect = [&](const std::string& fence, const std::string& results, const std::vector<std::string>& words) {
     ExpectFailure(RunKernel(Kernel(WgmmaKernel(c, fence, results), 128, "%ab: i64, %out: i64"), launch), absl::StatusCode::kInternal, words);
   };
-  expect("simt.wgmma_fence", kWait, {"without a proxy fence"});
+  expect("simt.store_shared %a[%t4], %t : i32\nsimt.barrier\nsimt.wgmma_fence", kWait, {"without a proxy fence"});
   expect("simt.wgmma_fence {proxy}", StoreWgmma("%d"), {"did not pass wgmma_wait"});
   expect("simt.wgmma_fence {proxy}", "simt.store_shared %a[%t4], %t : i32", {"while the matrix product", "reads it"});
   expect("simt.wgmma_fence {proxy}", std::string(kWait) + "simt.store_shared %a[%t4], %t : i32", {"race", "read it"});

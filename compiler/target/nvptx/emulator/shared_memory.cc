@@ -164,7 +164,10 @@ bool SharedMemory::BeginCopy(int buffer, int64_t offset, int size, int thread, i
 
 bool SharedMemory::EndCopy(int buffer, int64_t offset, int size, int thread, int place, const void* from) {
   for (int64_t i = buffers_[buffer].offset + offset, end = i + size; i < end; ++i) bytes_[i].copy_thread = -1;
-  return Write(buffer, offset, size, thread, place, from);
+  if (!Write(buffer, offset, size, thread, place, from)) return false;
+  // Copied data is in shared memory once it was waited for; only stores need a proxy fence before wgmma.
+  for (int64_t i = buffers_[buffer].offset + offset, end = i + size; i < end; ++i) bytes_[i].proxy_epoch = 0;
+  return true;
 }
 
 bool SharedMemory::BeginMatrixRead(int buffer, int64_t address, int thread, int place) {
