@@ -489,6 +489,32 @@ def kernel(x, n):
   EXPECT_TRUE(e.Has("-> (i32, i32, i32)")) << e.ir;
 }
 
+TEST(Calls, IndexAggregatesThroughTheirMethodAndSliceTuples) {
+  Emitted e = Emit(R"(
+@tl.core._aggregate
+class Box:
+    a: tl.tensor
+    b: tl.tensor
+    @triton.jit
+    def __init__(self, a, b):
+        self.a = a
+        self.b = b
+    @triton.jit
+    def __getitem__(self, i):
+        return self.b + i
+
+@triton.jit
+def kernel(x, n, m):
+    items: tl.constexpr = (1, 2, 3, 4, 5)[1::2]
+    tl.static_assert(len(items) == 2 and items[1] == 4)
+    squares: tl.constexpr = [i * i for i in tl.static_range(3)]
+    tl.static_assert(squares[2] == 4)
+    tl.store(x, Box(n, m)[7])
+)", "x=*i32 n=i32 m=i32");
+  EXPECT_EMITS(e);
+  EXPECT_TRUE(e.Has("arith.addi %arg2, %c7_i32")) << e.ir;
+}
+
 //===-- memory ------------------------------------------------------------------------------------------===//
 
 TEST(Memory, TurnsBlockPointersIntoPointersAndMasks) {

@@ -137,7 +137,16 @@ void Emitter::ComprehensionItems(const Expr& e, size_t clause, std::vector<Value
     return;
   }
   const ComprehensionClause& c = e.clauses[clause];
-  Value sequence = Evaluate(*c.iterable);
+  Value sequence;
+  Value callee = c.iterable->kind == ExprKind::kCall ? Evaluate(*c.iterable->a) : Value();
+  if (callee.is_constant() && callee.constant.is_builtin("tl.static_range")) {
+    std::vector<CallArgument> arguments;
+    std::vector<Value> steps;
+    if (!EvaluateArguments(*c.iterable, &arguments) || !StaticRange(arguments, c.iterable->range, &steps)) return;
+    sequence = Value::Tuple(std::move(steps));
+  } else {
+    sequence = Evaluate(*c.iterable);
+  }
   if (failed_) return;
   if (!sequence.is_tuple()) {
     Error(c.iterable->range, absl::StrCat("a comprehension goes over a tuple, or a range of constants, not ", Describe(sequence)));
@@ -407,6 +416,10 @@ Value Emitter::Subscript(const Expr& e) {
   Value base = Evaluate(*e.a);
   if (failed_) return {};
   if (base.is_tensor()) return IndexBlock(base, *e.b);
+  if (base.is_tuple() && base.of_class && base.of_class->methods.count("__getitem__")) {
+    Value index = Evaluate(*e.b);
+    return failed_ ? Value() : Call(Value::Method(base, "__getitem__"), {{"", index, e.b->range}}, e.range);
+  }
   if (base.is_tuple() && e.b->kind == ExprKind::kSlice) {
     int64_t size = base.items->size();
     auto bound = [&](const ExprPtr& expr, int64_t missing) -> std::optional<int64_t> {
@@ -418,11 +431,18 @@ Value Emitter::Subscript(const Expr& e) {
       if (i) *i = std::clamp<int64_t>(*i < 0 ? *i + size : *i, 0, size);
       return i;
     };
-    if (e.b->c) return Error(e.b->c->range, "slices of tuples with a step are not supported");
+    std::optional<int64_t> step = 1;
+    if (e.b->c) {
+      Value value = Evaluate(*e.b->c);
+      step = failed_ || value.is_none() ? 1 : ConstantInt(value, "the step of a slice");
+    }
+    if (failed_ || !step) return {};
+    if (*step < 1) return Error(e.b->c->range, "slices of tuples go forward: the step must be positive");
     std::optional<int64_t> first = bound(e.b->a, 0), last = bound(e.b->b, size);
     if (!first || !last) return {};
-    if (*last < *first) last = first;
-    return Value::Tuple({base.items->begin() + *first, base.items->begin() + *last});
+    std::vector<Value> items;
+    for (int64_t i = *first; i < *last; i += std::min(*step, size)) items.push_back((*base.items)[i]);
+    return Value::Tuple(std::move(items));
   }
   Value index = Evaluate(*e.b);
   if (failed_) return {};
