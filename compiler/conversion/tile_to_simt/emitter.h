@@ -155,6 +155,7 @@ class Emitter {
   // Takes the elements whose flat bits `bits` spell `piece`; null where there are no bits.
   Filter PieceFilter(const LinearLayout& layout, llvm::ArrayRef<int32_t> bits, int32_t piece);
   Registers Convert(const Registers& values, const LinearLayout& from, const LinearLayout& to);
+  std::optional<Registers> ConvertAmongLanes(const Registers& values, const LinearLayout& from, const LinearLayout& to);
   Registers ConvertThroughShared(const Registers& values, const LinearLayout& from, const LinearLayout& to);
   // i1 is a byte in shared memory.
   static mlir::Type SharedType(mlir::Type element);

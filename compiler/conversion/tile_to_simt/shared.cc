@@ -208,7 +208,34 @@ Registers Emitter::Convert(const Registers& values, const LinearLayout& from, co
     for (int32_t r : *registers) result.push_back(values[r]);
     return result;
   }
+  if (std::optional<Registers> moved = ConvertAmongLanes(values, from, to)) return *std::move(moved);
   return ConvertThroughShared(values, from, to);
+}
+
+// Where each thread's elements lie in the same registers of one other lane of its warp: a shuffle a register.
+std::optional<Registers> Emitter::ConvertAmongLanes(const Registers& values, const LinearLayout& from, const LinearLayout& to) {
+  if (from.bases(LinearLayout::kWarp) != to.bases(LinearLayout::kWarp)) return std::nullopt;
+  llvm::SmallVector<int32_t, 8> lanes, registers;
+  for (int32_t basis : to.bases(LinearLayout::kLane)) {
+    int32_t lane = 0;
+    while (lane < 32 && from.ApplyTo(LinearLayout::kLane, lane) != basis) ++lane;
+    if (lane == 32) return std::nullopt;
+    lanes.push_back(lane);
+  }
+  for (int32_t basis : to.bases(LinearLayout::kRegister)) {
+    std::optional<int32_t> reg = from.FindRegister(basis);
+    if (!reg) return std::nullopt;
+    registers.push_back(*reg);
+  }
+  Value lane = ThreadBits(lanes, {});
+  Registers results;
+  for (int32_t r = 0; r < to.registers(); ++r) {
+    int32_t source = 0;
+    for (auto [i, reg] : llvm::enumerate(registers))
+      if (r >> i & 1) source ^= reg;
+    results.push_back(Shuffle(simt::ShuffleKind::INDEX, values[source], lane));
+  }
+  return results;
 }
 
 Registers Emitter::ConvertThroughShared(const Registers& values, const LinearLayout& from, const LinearLayout& to) {
