@@ -67,10 +67,12 @@ void RegisterPasses() {
   registerPass([] { return CreateExpandMathPass(); });
   registerPass([] { return CreateSplitMaskedLoopsPass(); });
   registerPass([] { return CreateAssignLayoutsPass(); });
+  registerPass([] { return CreateExpandDotsPass(); });
   registerPass([] { return CreateTileToSimtPass(); });
   registerPass([] { return CreateAllocateSharedPass(); });
   registerPass([] { return CreateGuardAccessesPass(); });
   registerPass([] { return CreateInsertBarriersPass(); });
+  registerPass([] { return CreateStageDotOperandsPass(); });
   registerPass([]() -> std::unique_ptr<Pass> { return std::make_unique<PrintAxisInfo>(); });
   registerPass([] { return createCanonicalizerPass(); });
   registerPass([] { return createCSEPass(); });
