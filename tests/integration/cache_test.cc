@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <random>
@@ -173,7 +174,7 @@ class CacheTest : public DaemonFixture {
   std::string StateFolder(const std::string& name) {
     const char* folder = std::getenv("TEST_TMPDIR");
     std::string path = absl::StrCat(folder != nullptr ? folder : "/tmp", "/", name, ".", getpid());
-    std::system(absl::StrCat("rm -rf ", path).c_str());
+    std::filesystem::remove_all(path);
     return path;
   }
 
