@@ -8,4 +8,4 @@ daemon=$!
 for _ in $(seq 600); do [ -S "$folder/t.sock.fd" ] && break; sleep 0.05; done
 mkdir "$folder/tessera"
 for file in "${@:3}"; do cp "$file" "$folder/tessera/"; done
-PYTHONPATH=$folder /usr/bin/python3 "$2" "unix:$folder/t.sock"
+PYTHONPATH=$folder /usr/bin/python3 -P "$2" "unix:$folder/t.sock"

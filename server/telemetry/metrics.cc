@@ -101,6 +101,9 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
                         "Compiler workers that ended before their work, by reason.");
   workers_killed_deadline = &kills.Add({{"reason", "deadline"}});
   workers_died = &kills.Add({{"reason", "died"}});
+  // There from the start, at zero: the first compile counts as an increase.
+  for (const char* stage : {"total", "parse", "emit", "simplify"})
+    compile_stages_[stage] = &compile_seconds_->Add({{"stage", stage}}, CompileBuckets());
 }
 
 void Metrics::ObserveCompile(const std::string& stage, double seconds) {

@@ -30,13 +30,16 @@ def numbers(result):
     return [s for s in result if s["value"][1] not in ("NaN", "+Inf", "-Inf")]
 
 
-def prometheus_and_dashboard(daemon):
+def prometheus_and_dashboard(daemon, start_load):
     check(subprocess.run(["promtool", "check", "rules", "deploy/prometheus/tessera.rules.yaml"]).returncode == 0, "promtool: rules")
     check(subprocess.run(["promtool", "check", "config", "deploy/prometheus/prometheus.yaml"]).returncode == 0, "promtool: config")
     linted = subprocess.run(["promtool", "check", "metrics"], input=fetch(daemon.metrics + "/metrics"), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     check(linted.returncode == 0, "promtool's lint of the metrics:\n" + linted.stdout)
     with Prometheus(daemon.metrics[len("http://"):]) as prometheus:
+        # What the load compiles at its start is an increase only of what was scraped before.
+        wait_for("a scrape", lambda: numbers(prometheus.query("count_over_time(tessera_ready[1m]) > 1")))
+        start_load()
         wait_for("some scrapes", lambda: numbers(prometheus.query("count_over_time(tessera_ready[1m]) > 8")))
         queries = list(dashboard_queries())
         for title, expression in queries:
@@ -119,12 +122,12 @@ with Daemon(os.path.join(TMP, "state"), "--warmup-manifest=" + manifest) as daem
             daemon.load("--rounds=40", "--rate=200", "--seed=%d" % seed)
 
     loader = threading.Thread(target=keep_loading)
-    loader.start()
     try:
-        prometheus_and_dashboard(daemon)
+        prometheus_and_dashboard(daemon, loader.start)
         status_page(daemon)
         read_only(daemon)
     finally:
         stop.set()
-        loader.join()
+        if loader.is_alive():
+            loader.join()
 print("PASS")
