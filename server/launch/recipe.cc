@@ -1,6 +1,7 @@
 #include "server/launch/recipe.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -29,7 +30,8 @@ void StripMemory(api::Argument* argument) {
 std::string RealText(double value) {
   std::string text = absl::StrFormat("%.17g", value);
   std::string shorter = absl::StrFormat("%.6g", value);
-  if (std::stod(shorter) == value) text = shorter;
+  // Not std::stod, which throws for subnormal values.
+  if (std::strtod(shorter.c_str(), nullptr) == value) text = shorter;
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
