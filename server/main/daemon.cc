@@ -90,22 +90,6 @@ void DrawProgress(const api::WarmupProgress& progress) {
                progress.finished() ? "\n" : "");
 }
 
-void FillCacheStats(const cache::StoreStats& stats, api::CacheStatsResponse* response) {
-  for (const cache::FamilyStats& family : stats.families) {
-    api::CacheStatsResponse::Family* to = response->add_families();
-    to->set_name(family.name);
-    to->set_entries(family.entries);
-    to->set_bytes(family.bytes);
-  }
-  response->set_hits(stats.hits);
-  response->set_misses(stats.misses);
-  response->set_corrupt_entries(stats.corrupt_entries);
-  response->set_evictions(stats.evictions);
-  response->set_disk_bytes(stats.disk_bytes);
-  response->set_path(stats.path);
-  response->set_state(stats.state);
-}
-
 void FillTuning(const storage::TuningRecord& record,
                 api::GetStatusResponse::TuningDecision* decision) {
   decision->set_kernel(record.kernel());

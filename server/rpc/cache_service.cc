@@ -21,25 +21,28 @@ void AddEntry(const cache::ListedEntry& entry, api::CacheListResponse::Entry* to
 
 }  // namespace
 
+void FillCacheStats(const cache::StoreStats& stats, api::CacheStatsResponse* response) {
+  for (const cache::FamilyStats& family : stats.families) {
+    api::CacheStatsResponse::Family* to = response->add_families();
+    to->set_name(family.name);
+    to->set_entries(family.entries);
+    to->set_bytes(family.bytes);
+  }
+  response->set_hits(stats.hits);
+  response->set_misses(stats.misses);
+  response->set_corrupt_entries(stats.corrupt_entries);
+  response->set_evictions(stats.evictions);
+  response->set_disk_bytes(stats.disk_bytes);
+  response->set_path(stats.path);
+  response->set_state(stats.state);
+}
+
 grpc::ServerUnaryReactor* CacheService::Stats(grpc::CallbackServerContext* context,
                                               const api::CacheStatsRequest*,
                                               api::CacheStatsResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
   pool_->Run([=] {
-    cache::StoreStats stats = store_->Stats();
-    for (const cache::FamilyStats& family : stats.families) {
-      api::CacheStatsResponse::Family* to = response->add_families();
-      to->set_name(family.name);
-      to->set_entries(family.entries);
-      to->set_bytes(family.bytes);
-    }
-    response->set_hits(stats.hits);
-    response->set_misses(stats.misses);
-    response->set_corrupt_entries(stats.corrupt_entries);
-    response->set_evictions(stats.evictions);
-    response->set_disk_bytes(stats.disk_bytes);
-    response->set_path(stats.path);
-    response->set_state(stats.state);
+    FillCacheStats(store_->Stats(), response);
     call->Finish(grpc::Status::OK);
   });
   return call;

@@ -12,6 +12,8 @@
 
 namespace tessera::server {
 
+void FillCacheStats(const cache::StoreStats& stats, tessera::v1::CacheStatsResponse* response);
+
 class CacheService : public tessera::v1::CacheService::CallbackService {
  public:
   struct Options {

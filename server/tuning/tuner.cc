@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "server/status/error_detail.h"
-#include "server/tuning/config_selector.h"
+#include "server/tuning/race.h"
 #include "server/tuning/scratch_launch.h"
 #include "spdlog/spdlog.h"
 
@@ -18,16 +18,35 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Rounds of interleaved measurements: one launch of each configuration a round, so that drift hits
-// all alike.
-int RoundsFor(const std::string& effort) { return effort == "full" ? 25 : 7; }
+RaceOptions RaceFor(const std::string& effort) {
+  RaceOptions options;
+  options.min_rounds = effort == "full" ? 7 : 3;
+  options.max_rounds = effort == "full" ? 25 : 7;
+  return options;
+}
 
 struct Candidate {
   KernelModel::Config config;
   int index = 0;  // of the kernel's list, from 1; 0: given by the request
-  std::vector<double> seconds;
-  std::string failure;
 };
+
+// What a race knows of an entrant, for the record.
+storage::TuningRecord::Trial TrialOf(const Race& race, int entrant, const Candidate& candidate) {
+  storage::TuningRecord::Trial trial;
+  *trial.mutable_config() = candidate.config.config;
+  trial.set_failure(race.failure(entrant));
+  std::vector<double> seconds = race.samples(entrant);
+  trial.set_samples(static_cast<uint32_t>(seconds.size()));
+  if (seconds.empty()) return trial;
+  trial.set_median_seconds(MedianInterval(seconds).median);
+  std::sort(seconds.begin(), seconds.end());
+  auto quantile = [&](double share) {
+    return seconds[static_cast<size_t>(share * static_cast<double>(seconds.size() - 1) + 0.5)];
+  };
+  trial.set_low_seconds(quantile(0.2));
+  trial.set_high_seconds(quantile(0.8));
+  return trial;
+}
 
 absl::StatusOr<storage::TuneConfig> ToConfig(const api::Config& wire) {
   storage::TuneConfig config;
@@ -135,24 +154,26 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
         LaunchAndWait(WithCandidate(scratch->request(), candidates[i], wire), time_left()));
     return response.kernel_seconds();
   };
+  Race race(static_cast<int>(candidates.size()), RaceFor(request.effort()));
   // Once each to compile, load and warm; what fails here is out.
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (Clock::now() > deadline) {
-      candidates[i].failure = "not measured: the budget ran out";
+      race.Fail(static_cast<int>(i), "not measured: the budget ran out");
       continue;
     }
     if (absl::StatusOr<double> first = run(i); !first.ok())
-      candidates[i].failure = std::string(first.status().message());
+      race.Fail(static_cast<int>(i), std::string(first.status().message()));
     RETURN_IF_ERROR(scratch->Restore());
   }
-  for (int round = 0; round < RoundsFor(request.effort()); ++round)
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      if (!candidates[i].failure.empty() || (round > 0 && Clock::now() > deadline)) continue;
-      absl::StatusOr<double> seconds = run(i);
+  for (std::vector<int> round = race.NextRound(); !round.empty(); round = race.NextRound())
+    for (int i : round) {
+      // The first round may run over the budget: without it nothing is known.
+      if (race.rounds() > 1 && Clock::now() > deadline) continue;
+      absl::StatusOr<double> seconds = run(static_cast<size_t>(i));
       if (seconds.ok())
-        candidates[i].seconds.push_back(*seconds);
+        race.Add(i, *seconds);
       else
-        candidates[i].failure = std::string(seconds.status().message());
+        race.Fail(i, std::string(seconds.status().message()));
     }
 
   storage::TuningRecord record;
@@ -162,11 +183,9 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   record.set_device(model);
   std::vector<storage::TuningRecord::Trial> trials;
   std::optional<int> incumbent;
-  for (Candidate& candidate : candidates) {
-    storage::TuningRecord::Trial trial;
-    *trial.mutable_config() = candidate.config.config;
-    trial.set_failure(candidate.failure);
-    Summarise(std::move(candidate.seconds), &trial);
+  for (const Candidate& candidate : candidates) {
+    storage::TuningRecord::Trial trial =
+        TrialOf(race, static_cast<int>(trials.size()), candidate);
     if (known && known->chosen() < static_cast<uint32_t>(known->trials_size()) &&
         known->trials(known->chosen()).config().SerializeAsString() ==
             trial.config().SerializeAsString())
@@ -175,13 +194,13 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   }
   // Nobody decided yet: the first configuration is the one in force.
   if (!known && request.configs().empty()) incumbent = 0;
-  Selection selection = SelectConfig(trials, incumbent);
-  if (selection.chosen < 0)
+  Race::Result result = race.Finish(incumbent);
+  if (result.winner < 0)
     return Error(absl::StatusCode::kFailedPrecondition, "NO_CONFIG_RUNS",
                  absl::StrCat("no configuration of ", kernel.name(),
                               " ran; the first: ", trials[0].failure()));
-  record.set_chosen(static_cast<uint32_t>(selection.chosen));
-  record.set_reason(selection.reason);
+  record.set_chosen(static_cast<uint32_t>(result.winner));
+  record.set_reason(result.reason);
   if (known && known->pinned() && incumbent) {
     record.set_chosen(static_cast<uint32_t>(*incumbent));
     record.set_pinned(true);

@@ -12,11 +12,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "compiler/target/llvm_errors.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/DiagnosticInfo.h"
-#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -83,23 +83,6 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> CreateTargetMachine(const O
   if (machine == nullptr) return absl::InternalError(absl::StrCat("no target machine for ", options.cpu.name));
   return machine;
 }
-
-// Keeps LLVM's errors: its default handler ends the process.
-class ErrorCollector : public llvm::DiagnosticHandler {
- public:
-  explicit ErrorCollector(std::string* errors) : errors_(errors) {}
-  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
-    if (info.getSeverity() != llvm::DS_Error) return true;
-    llvm::raw_string_ostream stream(*errors_);
-    llvm::DiagnosticPrinterRawOStream printer(stream);
-    info.print(printer);
-    stream << "\n";
-    return true;
-  }
-
- private:
-  std::string* errors_;
-};
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> Translate(mlir::ModuleOp module, llvm::LLVMContext& context) {
   std::string errors;
@@ -255,7 +238,7 @@ absl::StatusOr<CompiledObject> CompileObject(mlir::ModuleOp module, const Object
   ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, CreateTargetMachine(options));
   llvm::LLVMContext context;
   std::string errors;
-  context.setDiagnosticHandler(std::make_unique<ErrorCollector>(&errors));
+  context.setDiagnosticHandler(std::make_unique<LlvmErrorCollector>(&errors));
   CompiledObject result;
   Clock::time_point start = Clock::now();
   ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> llvm_module, Translate(module, context));

@@ -81,6 +81,8 @@ int OrderOf(tile::MemSem sem) {
   return __ATOMIC_ACQ_REL;
 }
 
+}  // namespace
+
 AtomicOp AtomicOpOf(tile::RmwKind kind) {
   switch (kind) {
     case tile::RmwKind::AND: return AtomicOp::kAnd;
@@ -98,6 +100,8 @@ AtomicOp AtomicOpOf(tile::RmwKind kind) {
   }
   return AtomicOp::kXchg;
 }
+
+namespace {
 
 DotPrecision PrecisionOf(tile::Precision precision) {
   switch (precision) {

@@ -8,7 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "compiler/dialect/tile/tile.h"
 #include "compiler/target/interpreter/elementwise.h"
+#include "compiler/target/interpreter/memory.h"
 #include "compiler/target/interpreter/program.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -16,6 +18,8 @@ namespace tessera::interpreter {
 
 // How an element of a scalar, tensor or vector type is stored.
 std::optional<Kind> KindOf(mlir::Type type);
+
+AtomicOp AtomicOpOf(tile::RmwKind kind);
 
 // What the builder offers to those who bring operations of their own.
 class ProgramBuilder {

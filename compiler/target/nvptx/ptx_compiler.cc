@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "compiler/target/llvm_errors.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/DiagnosticInfo.h"
-#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
@@ -52,22 +52,6 @@ void InitializeNvptx() {
     SetOption("nvptx-short-ptr", "true");  // shared memory has 32-bit addresses
   });
 }
-
-class ErrorCollector : public llvm::DiagnosticHandler {
- public:
-  explicit ErrorCollector(std::string* errors) : errors_(errors) {}
-  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
-    if (info.getSeverity() != llvm::DS_Error) return true;
-    llvm::raw_string_ostream stream(*errors_);
-    llvm::DiagnosticPrinterRawOStream printer(stream);
-    info.print(printer);
-    stream << "\n";
-    return true;
-  }
-
- private:
-  std::string* errors_;
-};
 
 absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> CreateTargetMachine(const PtxOptions& options) {
   InitializeNvptx();
@@ -139,7 +123,7 @@ absl::StatusOr<Ptx> CompilePtx(llvm::Module& module, const PtxOptions& options) 
   if (module.getDataLayout() != machine->createDataLayout())
     return absl::InternalError(absl::StrCat("the module's data layout is not the GPU's, which is ", machine->createDataLayout().getStringRepresentation()));
   std::string errors;
-  module.getContext().setDiagnosticHandler(std::make_unique<ErrorCollector>(&errors));
+  module.getContext().setDiagnosticHandler(std::make_unique<LlvmErrorCollector>(&errors));
   Ptx result;
   Clock::time_point start = Clock::now();
   RETURN_IF_ERROR(Optimize(module, options, machine.get()));

@@ -17,28 +17,9 @@ using namespace mlir;
 namespace tessera::emulator {
 namespace {
 
-using interpreter::AtomicOp;
 using interpreter::ProgramBuilder;
 
 constexpr llvm::StringLiteral kDivergent = "simt.divergent";
-
-AtomicOp AtomicOpOf(tile::RmwKind kind) {
-  switch (kind) {
-    case tile::RmwKind::AND: return AtomicOp::kAnd;
-    case tile::RmwKind::OR: return AtomicOp::kOr;
-    case tile::RmwKind::XOR: return AtomicOp::kXor;
-    case tile::RmwKind::ADD: return AtomicOp::kAdd;
-    case tile::RmwKind::FADD: return AtomicOp::kFAdd;
-    case tile::RmwKind::MAX: return AtomicOp::kMax;
-    case tile::RmwKind::MIN: return AtomicOp::kMin;
-    case tile::RmwKind::UMAX: return AtomicOp::kUMax;
-    case tile::RmwKind::UMIN: return AtomicOp::kUMin;
-    case tile::RmwKind::FMAX: return AtomicOp::kFMax;
-    case tile::RmwKind::FMIN: return AtomicOp::kFMin;
-    case tile::RmwKind::XCHG: return AtomicOp::kXchg;
-  }
-  return AtomicOp::kXchg;
-}
 
 class SimtBuilder {
  public:
@@ -289,7 +270,7 @@ class SimtBuilder {
     if (auto rmw = dyn_cast<simt::AtomicRmwOp>(op)) {
       std::optional<SlotUse> use = builder_->Define(rmw.getResult(), op);
       if (!use) return false;
-      interpreter::AtomicFunction function = interpreter::FindAtomicFunction(AtomicOpOf(rmw.getKind()), use->kind);
+      interpreter::AtomicFunction function = interpreter::FindAtomicFunction(interpreter::AtomicOpOf(rmw.getKind()), use->kind);
       if (!function) return builder_->Unknown(op);
       auto* instruction = Emit<GlobalAtomic>(op);
       instruction->function = function;
@@ -341,7 +322,7 @@ class SimtBuilder {
     }
     if (auto atomic = dyn_cast<simt::AtomicSharedOp>(op)) {
       auto* instruction = Emit<SharedAtomic>(op);
-      instruction->function = interpreter::FindAtomicFunction(AtomicOpOf(atomic.getKind()), Kind::kI32);
+      instruction->function = interpreter::FindAtomicFunction(interpreter::AtomicOpOf(atomic.getKind()), Kind::kI32);
       if (!instruction->function) return builder_->Unknown(op);
       instruction->buffer = Buffer(atomic.getBuffer());
       instruction->offset = Slot(atomic.getOffset());
