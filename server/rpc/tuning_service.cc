@@ -109,4 +109,34 @@ grpc::ServerUnaryReactor* TuningService::SetPolicy(grpc::CallbackServerContext* 
   return call;
 }
 
+grpc::ServerUnaryReactor* TuningService::ExplainTunings(grpc::CallbackServerContext* context,
+                                                        const api::ExplainTuningsRequest*,
+                                                        api::ExplainTuningsResponse*) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "EXPLAIN_TUNINGS",
+                            "why kernels were tuned or not is not written down yet"),
+                      context));
+  return call;
+}
+
+grpc::ServerUnaryReactor* TuningService::ImportTunings(grpc::CallbackServerContext* context,
+                                                       const api::ImportTuningsRequest*,
+                                                       api::ImportTuningsResponse*) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "IMPORT_TUNINGS",
+                            "tunings of others are not read yet"),
+                      context));
+  return call;
+}
+
+grpc::ServerUnaryReactor* TuningService::ExportTunings(grpc::CallbackServerContext* context,
+                                                       const api::ExportTuningsRequest*,
+                                                       api::ExportTuningsResponse*) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  call->Finish(ToGrpc(Error(absl::StatusCode::kUnimplemented, "EXPORT_TUNINGS",
+                            "tunings are not written in formats of others yet"),
+                      context));
+  return call;
+}
+
 }  // namespace tessera::server

@@ -35,6 +35,15 @@ class TuningService : public tessera::v1::TuningService::CallbackService {
   grpc::ServerUnaryReactor* SetPolicy(grpc::CallbackServerContext* context,
                                       const tessera::v1::SetPolicyRequest* request,
                                       tessera::v1::SetPolicyResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainTunings(
+      grpc::CallbackServerContext* context, const tessera::v1::ExplainTuningsRequest* request,
+      tessera::v1::ExplainTuningsResponse* response) override;
+  grpc::ServerUnaryReactor* ImportTunings(grpc::CallbackServerContext* context,
+                                          const tessera::v1::ImportTuningsRequest* request,
+                                          tessera::v1::ImportTuningsResponse* response) override;
+  grpc::ServerUnaryReactor* ExportTunings(grpc::CallbackServerContext* context,
+                                          const tessera::v1::ExportTuningsRequest* request,
+                                          tessera::v1::ExportTuningsResponse* response) override;
 
  private:
   absl::Status Pin(const tessera::v1::PinTuningRequest& request);
