@@ -12,7 +12,7 @@
 namespace tessera::server {
 
 struct BackendWorker {
-  int64_t pid = 0;
+  int64_t pid = 0;  // 0: no process runs
   const char* state = "";  // "idle", "compiling", "starting", "stopped"
   uint64_t compiles = 0;
   uint32_t restarts = 0;

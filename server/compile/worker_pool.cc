@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -130,7 +131,7 @@ size_t WorkerPool::queued() const {
 void WorkerPool::Show(Slot* slot, const char* state) {
   std::lock_guard<std::mutex> lock(mutex_);
   slot->shown.state = state;
-  slot->shown.pid = slot->child.pid();
+  slot->shown.pid = std::max<pid_t>(slot->child.pid(), 0);
 }
 
 bool WorkerPool::EnsureRunning(Slot* slot, absl::Status* failure) {

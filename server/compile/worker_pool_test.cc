@@ -88,7 +88,9 @@ TEST(WorkerPool, DistrustsAnswersThatMakeNoSense) {
 TEST(WorkerPool, ReplacesAWorkerThatWasKilledWhileIdleAndLosesNoJob) {
   WorkerPool pool(Options());
   ASSERT_TRUE(Compile(&pool, "ok").get().ok());
-  kill(static_cast<pid_t>(pool.Workers()[0].pid), SIGKILL);
+  const auto worker = static_cast<pid_t>(pool.Workers()[0].pid);
+  ASSERT_GT(worker, 1);
+  kill(worker, SIGKILL);
   EXPECT_TRUE(Compile(&pool, "ok").get().ok());
 }
 

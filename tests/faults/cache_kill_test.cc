@@ -189,16 +189,18 @@ TEST_F(CacheKillTest, NothingAcknowledgedIsLostWhateverTheCacheWasDoing) {
       daemon_->Kill();
     } else {
       const v1::GetStatusResponse status = Status();
-      if (victim == 3 && status.workers_size() > 0) {
-        ++kills["worker"];
-        kill(static_cast<pid_t>(status.workers(0).pid()), SIGKILL);
+      if (victim == 3) {
+        for (const auto& worker : status.workers()) {
+          if (!KillProcess(worker.pid())) continue;
+          ++kills["worker"];
+          break;
+        }
       } else {
-        ++kills["executor"];
-        for (const auto& device : status.devices())
-          if (device.executor_pid() > 0) {
-            kill(static_cast<pid_t>(device.executor_pid()), SIGKILL);
-            break;
-          }
+        for (const auto& device : status.devices()) {
+          if (!KillProcess(device.executor_pid())) continue;
+          ++kills["executor"];
+          break;
+        }
       }
       absl::SleepFor(absl::Milliseconds(50));
     }

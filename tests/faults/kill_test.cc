@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -134,17 +135,20 @@ TEST_F(KillTest, NothingAcknowledgedIsLost) {
     if (daemon_killed) {
       ++kills["daemon"];
       daemon_->Kill();
-    } else if (victim == 1 && status.workers_size() > 0) {
-      ++kills["worker"];
-      kill(status.workers(random() % status.workers_size()).pid(), SIGKILL);
+    } else if (victim == 1) {
+      const int first = static_cast<int>(random() % std::max(status.workers_size(), 1));
+      for (int i = 0; i < status.workers_size(); ++i) {
+        if (!KillProcess(status.workers((first + i) % status.workers_size()).pid())) continue;
+        ++kills["worker"];
+        break;
+      }
     } else {
-      ++kills["executor"];
       ASSERT_GT(status.devices_size(), 0);
-      for (const auto& device : status.devices())
-        if (device.executor_pid() > 0) {
-          kill(device.executor_pid(), SIGKILL);
-          break;
-        }
+      for (const auto& device : status.devices()) {
+        if (!KillProcess(device.executor_pid())) continue;
+        ++kills["executor"];
+        break;
+      }
     }
     if (!daemon_killed) absl::SleepFor(absl::Milliseconds(50));
     stop = true;

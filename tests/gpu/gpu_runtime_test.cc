@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cpp/client.h"
+#include "client/cpp/launch_stream.h"
 #include "runtime/cuda/fake_driver.h"
 #include "runtime/cuda/test_kernels.h"
 #include "tests/gpu/ptx_daemon.h"
@@ -298,6 +301,69 @@ TEST_F(GpuRuntimeTest, ManyLaunchesInTurnsWithTheClientsOwnKernels) {
   }
 }
 
+TEST_F(GpuRuntimeTest, GuardsLaunchesAsTheSessionAsks) {
+  CUdeviceptr x = Allocate(4096);
+  auto region = ImportIpc(*client_, x);
+  ASSERT_TRUE(region.ok()) << region.status();
+  v1::LaunchRequest launch = AddOne(module_, *region, 100);
+  auto guarded = [&] {
+    auto response = client_->Launch(launch);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() && response->guarded();
+  };
+  ASSERT_TRUE(client_->SetGuardPolicy(v1::GuardPolicy::FIRST).ok());
+  v1::LaunchRequest outside = launch;
+  outside.mutable_arguments(1)->mutable_tensor()->set_shape(0, 90);  // ten elements short
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status status = client_->Launch(outside).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "kernel.py:3, program (0, 0, 0), address 0x"))
+        << status;
+  }
+  std::vector<int32_t> expected(100, 2);
+  std::fill(expected.begin() + 90, expected.end(), 0);
+  EXPECT_EQ(Read(x, 100), expected);
+  EXPECT_TRUE(guarded());
+  EXPECT_FALSE(guarded());
+  ASSERT_TRUE(client_->SetGuardPolicy(v1::GuardPolicy::ALWAYS).ok());
+  EXPECT_TRUE(guarded());
+  ASSERT_TRUE(client_->SetGuardPolicy(v1::GuardPolicy::NEVER).ok());
+  EXPECT_FALSE(guarded());
+  ASSERT_TRUE(client_->SetGuardPolicy(v1::GuardPolicy::EVERY_NTH, 4).ok());
+  int checked = 0;
+  for (int i = 0; i < 8; ++i) checked += guarded();
+  EXPECT_EQ(checked, 2);
+  EXPECT_EQ(client_->SetGuardPolicy(v1::GuardPolicy::EVERY_NTH, 0).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Status().restarts(), 0u);
+}
+
+TEST_F(GpuRuntimeTest, SeveralLaunchesTravelInOneMessageAndAreAnsweredEachByItsTag) {
+  CUdeviceptr x = Allocate(4096);
+  auto region = ImportIpc(*client_, x);
+  LaunchStream stream(client_.get());
+  constexpr int kLaunches = 100;
+  std::set<uint64_t> tags;
+  for (int i = 0; i < kLaunches; ++i) {
+    v1::LaunchRequest launch = AddOne(module_, *region, 10);
+    if (i == 50) launch.set_kernel("no_such_kernel");
+    launch.set_tag(i);
+    stream.Send(launch);
+  }
+  for (int i = 0; i < kLaunches; ++i) {
+    auto answer = stream.Receive();
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->code(), answer->tag() == 50 ? 5 : 0) << answer->message();
+    tags.insert(answer->tag());
+  }
+  EXPECT_EQ(tags.size(), static_cast<size_t>(kLaunches));
+  EXPECT_EQ(Read(x, 1)[0], kLaunches - 1);
+  EXPECT_EQ(stream.Receive().status().code(), absl::StatusCode::kFailedPrecondition);
+  kill(daemon_->pid(), SIGKILL);
+  stream.Send(AddOne(module_, *region, 10));
+  EXPECT_EQ(stream.Receive().status().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(GpuRuntimeTest, TellsAtSynchronizeWhatFailedAfterItsAnswer) {
   v1::LaunchRequest launch = Kernel(module_, "report");
   *launch.add_arguments() = IntArgument("p0", 2);
@@ -414,7 +480,9 @@ TEST_F(GpuRuntimeTest, KillsUnderLoadLoseNobodysSessionAndNoResult) {
     if (faults && i % 2 == 1) {
       EXPECT_FALSE(culprit->Launch(Kernel(module, "fault", 100 + i), absl::Seconds(30)).ok());
     } else {
-      kill(static_cast<pid_t>(Status().executor_pid()), SIGKILL);
+      const auto executor = static_cast<pid_t>(Status().executor_pid());
+      ASSERT_GT(executor, 1);
+      kill(executor, SIGKILL);
     }
     const uint32_t restarts = static_cast<uint32_t>(i) + 1;
     while (Status().restarts() < restarts && absl::Now() < begin + absl::Seconds(20))

@@ -3,6 +3,7 @@
 #define TESSERA_TESTS_SUPPORT_DAEMON_FIXTURE_H_
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +16,9 @@
 #include "client/cpp/private_daemon.h"
 
 namespace tessera {
+
+// SIGKILL, of a process and not of a group: a status names process 0 where none runs. False: nothing was killed.
+inline bool KillProcess(int64_t pid) { return pid > 1 && kill(static_cast<pid_t>(pid), SIGKILL) == 0; }
 
 // A file of the repository (tests declare it as data), or the daemon's binary.
 inline std::string Runfile(const std::string& path) {

@@ -57,12 +57,6 @@ func.func @arithmetic(%a: i64, %i: i32, %j: i32, %l: i64, %f: f32, %g: f32, %d: 
   // CHECK: cvt.rmi.f32.f32
   %16 = math.floor %f : f32
   simt.store %a, %16 {cache = #tile<cache cs>} : f32
-  // libdevice is inlined.
-  // CHECK-NOT: call
-  %17 = math.log %f : f32
-  simt.store %a, %17 {cache = #tile<cache cs>} : f32
-  %18 = tile.extern "__nv_tanhf"(%f) : (f32) -> f32
-  simt.store %a, %18 {cache = #tile<cache cs>} : f32
   // CHECK: cvt.rzi.s32.f32
   %19 = tile.fp_to_int %f : f32 -> i8
   simt.store %a, %19 {cache = #tile<cache cs>} : i8
