@@ -86,8 +86,6 @@ func.func @arithmetic(%a: i64, %i: i32, %j: i32, %l: i64, %f: f32, %g: f32, %d: 
   %30 = arith.cmpf olt, %b, %25 : bf16
   %31 = arith.select %30, %b, %25 : bf16
   simt.store %a, %31 {cache = #tile<cache cs>} : bf16
-  %32 = arith.remf %f, %g : f32
-  simt.store %a, %32 {cache = #tile<cache cs>} : f32
   // CHECK: st.global.cs.v4
   %v = simt.load %a : vector<4xf32>
   %w = simt.load %l : vector<4xf32>
