@@ -125,7 +125,8 @@ rocksdb::DBOptions RocksdbOptions(const DatabaseOptions& options) {
 
 std::vector<rocksdb::ColumnFamilyDescriptor> Descriptors(const DatabaseOptions& options) {
   FamilyResources resources;
-  resources.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes);
+  // Four shards: few threads meet in it, and a shard should hold many of the largest blocks.
+  resources.block_cache = rocksdb::NewLRUCache(options.block_cache_bytes, /*num_shard_bits=*/2);
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   descriptors.emplace_back(rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions());
   for (const Family* family : AllFamilies()) {
