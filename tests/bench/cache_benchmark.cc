@@ -281,7 +281,7 @@ absl::Status Run(const Options& options) {
   Filled few_filled;
   if (!reused) RETURN_IF_ERROR(Fill(behind.get(), options, few_entries, 0, &few_filled));
   cache::CacheStore* const few_store = behind.get();
-  const std::unique_ptr<cache::CacheStore> hot = cache::NewHotEntriesStore(std::move(behind));
+  std::unique_ptr<cache::CacheStore> hot = cache::NewHotEntriesStore(std::move(behind));
 
   Latency memory, rocksdb, few, tunings, as_triton, triton;
   const auto tuning = [&](int number) {
@@ -317,6 +317,7 @@ absl::Status Run(const Options& options) {
   std::printf("RocksDB with %d entries: p50 %.1f us, p99 %.1f us; growth to %d: %.2f x p50, %.2f x p99 (goal: below 2)\n", few_entries, few.P50(), few.P99(),
               options.artifacts, rocksdb.P50() / few.P50(), rocksdb.P99() / few.P99());
   store.reset();
+  hot.reset();
   uint64_t store_files = 0, triton_files = 0;
   const uint64_t store_bytes = BytesBelow(root + "/store", &store_files), triton_bytes = BytesBelow(files, &triton_files);
   if (!reused) std::printf("store: %.0f MiB of keys and values, %.0f MiB on disk in %llu files; filled in %.1f s\n", filled.logical_bytes / 1048576,
