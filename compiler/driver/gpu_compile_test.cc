@@ -91,6 +91,49 @@ TEST(GpuCompile, WhatAGpuCannotDoIsRefusedByName) {
   EXPECT_EQ(Compile(job).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(GpuCompile, SourceLinesAreInTheMachineCode) {
+  if (!WhyNoAssembler().empty()) GTEST_SKIP() << WhyNoAssembler();
+  absl::StatusOr<storage::Artifact> artifact = Compile(AddJob("sm_90a"));
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  for (const char* part : {".debug_line", ".nv_debug_line_sass", "kernel.py"}) EXPECT_NE(artifact->code().find(part), std::string::npos) << part;
+}
+
+constexpr char kMatmul[] = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def matmul(a, b, bias, c, M, N, K, sam, sbk, scm, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    x = a + m[:, None] * sam + k[None, :]
+    y = b + k[:, None] * sbk + n[None, :]
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, tl.cdiv(K, BK)):
+        p = tl.load(x, mask=k[None, :] < K - i * BK, other=0.0)
+        q = tl.load(y, mask=k[:, None] < K - i * BK, other=0.0)
+        acc = tl.dot(p, q, acc)
+        x += BK
+        y += BK * sbk
+    acc += tl.load(bias + n)[None, :]
+    acc = 0.5 * acc * (1.0 + tl.erf(acc * 0.70710678118654752))
+    tl.store(c + m[:, None] * scm + n[None, :], acc.to(tl.float16), mask=(m[:, None] < M) & (n[None, :] < N))
+)";
+
+// What each of the 128 elements of a thread costs after the product is written once.
+TEST(GpuCompile, EpilogueOfALargeProductStaysSmall) {
+  if (!WhyNoAssembler().empty()) GTEST_SKIP() << WhyNoAssembler();
+  storage::CompileJob job = *MakeJob(kMatmul, "matmul", "a=*fp16:16,b=*fp16:16,bias=*fp16:16,c=*fp16:16,M=i32:16,N=i32:16,K=i32:16,sam=i32:16,sbk=i32:16,scm=i32:16",
+                                     "BM=128,BN=256,BK=64", "sm_90a");
+  job.mutable_options()->set_num_warps(8);
+  job.add_emit("ptx");
+  absl::StatusOr<storage::Artifact> artifact = Compile(job);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  EXPECT_LT(artifact->stages().at("ptx").size(), 60000u);
+  EXPECT_EQ(artifact->metadata().spills(), 0u);
+}
+
 TEST(GpuCompile, RegistersAreBoundedByMaxnreg) {
   if (!WhyNoAssembler().empty()) GTEST_SKIP() << WhyNoAssembler();
   storage::CompileJob job = AddJob("sm_90a");

@@ -13,6 +13,7 @@ void AddGpuTilePasses(mlir::OpPassManager* passes, const GpuOptions& options) {
   passes->addPass(mlir::createCanonicalizerPass());
   passes->addPass(mlir::createCSEPass());
   passes->addNestedPass<mlir::func::FuncOp>(CreateAccumulateInDotPass());
+  passes->addNestedPass<mlir::func::FuncOp>(CreateStoreInSlicesPass(options));
   passes->addPass(mlir::createLoopInvariantCodeMotionPass());
   passes->addNestedPass<mlir::func::FuncOp>(CreateExpandDotsPass(options));
   passes->addNestedPass<mlir::func::FuncOp>(CreateAssignLayoutsPass(options));

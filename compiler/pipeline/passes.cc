@@ -73,6 +73,7 @@ void RegisterPasses() {
   registerPass([] { return CreateGuardAccessesPass(); });
   registerPass([] { return CreateInsertBarriersPass(); });
   registerPass([] { return CreateStageDotOperandsPass(); });
+  registerPass([] { return CreateStoreInSlicesPass(); });
   registerPass([]() -> std::unique_ptr<Pass> { return std::make_unique<PrintAxisInfo>(); });
   registerPass([] { return createCanonicalizerPass(); });
   registerPass([] { return createCSEPass(); });

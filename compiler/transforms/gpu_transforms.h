@@ -17,6 +17,7 @@ std::unique_ptr<mlir::Pass> CreateExpandDotsPass(const GpuOptions& options = {})
 std::unique_ptr<mlir::Pass> CreateGuardAccessesPass();
 std::unique_ptr<mlir::Pass> CreateInsertBarriersPass();
 std::unique_ptr<mlir::Pass> CreateStageDotOperandsPass(const GpuOptions& options = {});
+std::unique_ptr<mlir::Pass> CreateStoreInSlicesPass(const GpuOptions& options = {});
 
 }  // namespace tessera::compiler
 

@@ -83,6 +83,8 @@ TEST(Matmul, TilesOfEveryShape) {
 TEST(Matmul, TailsAndShortLoops) {
   for (const Shape& s : {Shape{65, 72, 104, 64, 64, 32, 4, 3}, Shape{64, 64, 8, 64, 64, 32, 4, 3}, Shape{70, 66, 99, 64, 64, 32, 4, 3}, Shape{17, 40, 33, 16, 32, 32, 4, 4}})
     for (int divisibility : {16, 0}) Check(DType::kFp16, DType::kFp32, s, "", 1e-5, divisibility);
+  // Rows that no asynchronous copy can take, in a block that is too small for wgmma.
+  for (int warps : {1, 2}) Check(DType::kFp16, DType::kFp32, Shape{32, 33, 40, 32, 32, 16, warps, 3});
 }
 TEST(Matmul, TransposedOperands) {
   for (int ta : {0, 1})
@@ -101,6 +103,62 @@ TEST(Matmul, OtherTypes) {
     Check(DType::kFp16, DType::kFp16, s, ", out_dtype=tl.float16");
     Check(DType::kFp32, DType::kFp32, s, ", input_precision='tf32x3'");
     Check(DType::kFp32, DType::kFp32, s, ", input_precision='ieee'");
+  }
+}
+
+// What follows a large product: scales of rows, bias, a block that is read and overwritten, a reduction, and stores in
+// rows and in columns.
+TEST(Matmul, EpiloguesOfLargeTiles) {
+  Program program;
+  program.source = R"py(
+@triton.jit
+def kernel(a, b, bias, scale, c, t, sums, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, K, BK):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :], mask=(m[:, None] < M) & (i + k[None, :] < K), other=0)
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :], mask=(i + k[:, None] < K) & (n[None, :] < N), other=0)
+        acc = tl.dot(x, y, acc)
+    inside = (m[:, None] < M) & (n[None, :] < N)
+    z = acc * tl.load(scale + m, mask=m < M, other=0)[:, None] + tl.load(bias + n, mask=n < N, other=0)[None, :].to(tl.float32)
+    z = tl.maximum(z, 0.0) + tl.load(c + m[:, None] * N + n[None, :], mask=inside, other=0)
+    tl.store(sums + m, tl.sum(z, 1), mask=m < M)
+    tl.store(c + m[:, None] * N + n[None, :], z, mask=inside)
+    tl.store(t + m[:, None] + n[None, :] * M, acc + 1.0, mask=inside)
+)py";
+  for (const Shape& s : {Shape{128, 128, 32, 128, 128, 32, 8, 3}, Shape{70, 99, 40, 64, 128, 32, 4, 3}, Shape{40, 250, 32, 32, 256, 16, 4, 1}}) {
+    SCOPED_TRACE(s.M);
+    Tensor a = RandomInts(DType::kFp16, s.M * s.K, 1, -3, 3), b = RandomInts(DType::kFp16, s.K * s.N, 2, -3, 3);
+    Tensor bias = RandomInts(DType::kFp16, s.N, 3, -9, 9), scale = RandomInts(DType::kFp32, s.M, 4, -2, 2), c = RandomInts(DType::kFp32, s.M * s.N, 5, -9, 9);
+    std::vector<double> want(s.M * s.N), transposed(s.M * s.N), sums(s.M, 0);
+    for (size_t m = 0; m < s.M; ++m)
+      for (size_t n = 0; n < s.N; ++n) {
+        double sum = 0;
+        for (size_t k = 0; k < s.K; ++k) sum += a.Number(m * s.K + k) * b.Number(k * s.N + n);
+        transposed[n * s.M + m] = sum + 1;
+        want[m * s.N + n] = std::max(sum * scale.Number(m) + bias.Number(n), 0.0) + c.Number(m * s.N + n);
+        sums[m] += want[m * s.N + n];
+      }
+    program.constants = "BM=" + std::to_string(s.BM) + ",BN=" + std::to_string(s.BN) + ",BK=" + std::to_string(s.BK);
+    program.num_warps = s.warps;
+    program.num_stages = s.stages;
+    program.grid = {uint32_t((s.M + s.BM - 1) / s.BM), 1, 1};
+    const int divisibility = s.N % 16 == 0 ? 16 : 0;
+    auto size = [&](const char* name, size_t value) {
+      Arg arg(name, "i32", double(value));
+      if (value % 16 == 0) arg.divisibility = 16;
+      return arg;
+    };
+    Launch(program,
+           {Arg("a", a, divisibility), Arg("b", b, divisibility), Arg("bias", bias, divisibility), Arg("scale", scale, divisibility), Arg("c", c, divisibility),
+            Arg("t", Poison(DType::kFp32, s.M * s.N), divisibility), Arg("sums", Poison(DType::kFp32, s.M), divisibility), size("M", s.M), size("N", s.N), size("K", s.K)},
+           [&](const Results& r) {
+             ExpectFloats(r.at("c"), want, 0);
+             ExpectFloats(r.at("t"), transposed, 0);
+             ExpectFloats(r.at("sums"), sums, 0);
+           });
   }
 }
 

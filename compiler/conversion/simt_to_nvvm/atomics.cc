@@ -99,6 +99,11 @@ Value* SimtTranslator::AtomicScalar(RmwKind kind, const std::string& order, cons
                               [&](Value* old) { return Narrow(b_.CreateFAdd(Widen(old, type), Widen(value, type)), type); });
   }
   if (kind == RmwKind::FMAX || kind == RmwKind::FMIN) {
+    if (type.isF16() || type.isBF16())
+      return CompareAndSwapLoop(order, address, value, type, predicate, [&](Value* old) {
+        const auto extreme = kind == RmwKind::FMAX ? llvm::Intrinsic::maxnum : llvm::Intrinsic::minnum;
+        return Narrow(b_.CreateBinaryIntrinsic(extreme, Widen(old, type), Widen(value, type)), type);
+      });
     if (bits < 32) return nullptr;
     // Floats of one sign are ordered as their bits, negative ones in reverse. NaN changes nothing.
     const bool max = kind == RmwKind::FMAX;

@@ -49,6 +49,7 @@ class SimtTranslator {
   llvm::Value* Divide(llvm::Value* a, llvm::Value* b, bool is_signed, bool remainder);
   llvm::Value* CompareFloats(mlir::arith::CmpFOp op, llvm::Value* a, llvm::Value* b, mlir::Type type);
   llvm::Value* Math(mlir::Operation* op, llvm::ArrayRef<llvm::Value*> operands, mlir::Type type);
+  llvm::Value* Erf(llvm::Value* x);
   llvm::Value* MaxMinNan(bool max, llvm::Value* a, llvm::Value* b);
   mlir::LogicalResult Vector(mlir::Operation* op);
   mlir::LogicalResult Extern(tile::ExternOp op);

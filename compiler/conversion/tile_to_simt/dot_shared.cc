@@ -133,6 +133,11 @@ void Emitter::StoreStage(Value shared, Value stage_offset, const LinearLayout& l
   }
 }
 
+// What was stored is visible to wgmma. Blocks of less than a group of four warps run mma.sync, and have no such fence.
+void Emitter::FenceStored() {
+  if (options_.wgmma && options_.num_warps % 4 == 0) b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/true);
+}
+
 LogicalResult Emitter::EmitSharedStore(tile::SharedStoreOp op) {
   auto type = cast<tile::SharedType>(op.getBuffer().getType());
   StoreStage(op.getBuffer(), StageOffset(type, op.getStage()), LayoutOf(op.getValue()), Get(op.getValue()));
@@ -172,7 +177,7 @@ LogicalResult Emitter::EmitSharedCopy(tile::SharedCopyOp op) {
       for (int64_t i = 0; i < vector.size; ++i) values[vector.Register(r, i)] = b_.create<vector::ExtractOp>(loc_, loaded, ArrayRef<int64_t>{i});
     }
     StoreStage(op.getBuffer(), stage_offset, layout, values);
-    if (options_.wgmma) b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/true);
+    FenceStored();
     return success();
   }
   const StagePlace place = PlaceOf(map, layout);
@@ -187,7 +192,7 @@ LogicalResult Emitter::EmitSharedCopy(tile::SharedCopyOp op) {
       for (int64_t i = 0; i < vector.size; ++i) values[vector.Register(r, i)] = b_.create<vector::ExtractOp>(loc_, loaded, ArrayRef<int64_t>{i});
     }
     StoreStage(op.getBuffer(), stage_offset, layout, values);
-    if (options_.wgmma) b_.create<simt::WgmmaFenceOp>(loc_, /*proxy=*/true);
+    FenceStored();
     return success();
   }
   for (int32_t r = 0; r < layout.registers(); ++r) {

@@ -358,6 +358,8 @@ LogicalResult Emitter::EmitOp(Operation* op) {
       .Case([&](tile::SharedAllocOp x) { return EmitSharedAlloc(x); })
       .Case([&](tile::SharedFreeOp x) { return EmitSharedFree(x); })
       .Case([&](tile::SharedStoreOp x) { return EmitSharedStore(x); })
+      .Case([&](tile::SharedPutOp x) { return EmitSharedPut(x); })
+      .Case([&](tile::SharedSliceOp x) { return EmitSharedSlice(x); })
       .Case([&](tile::SharedCopyOp x) { return EmitSharedCopy(x); })
       .Case([&](tile::SharedCommitOp) {
         b_.create<simt::CommitCopiesOp>(loc_);

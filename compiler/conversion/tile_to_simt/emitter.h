@@ -157,6 +157,8 @@ class Emitter {
   Registers Convert(const Registers& values, const LinearLayout& from, const LinearLayout& to);
   std::optional<Registers> ConvertAmongLanes(const Registers& values, const LinearLayout& from, const LinearLayout& to);
   Registers ConvertThroughShared(const Registers& values, const LinearLayout& from, const LinearLayout& to);
+  mlir::LogicalResult EmitSharedPut(tile::SharedPutOp op);
+  mlir::LogicalResult EmitSharedSlice(tile::SharedSliceOp op);
   // i1 is a byte in shared memory.
   static mlir::Type SharedType(mlir::Type element);
   mlir::Value ToShared(mlir::Value value);
@@ -211,6 +213,7 @@ class Emitter {
   WgmmaOperand DescribeOperand(const MatrixPlan& plan, bool is_a, mlir::Value shared, mlir::Value stage_offset, bool transposed);
   Registers EmitWgmma(tile::SharedDotOp op, const MatrixPlan& plan, Registers c);
   Registers WaitForWgmma(int32_t pending, const Registers& values);
+  void FenceStored();
   mlir::LogicalResult EmitSharedAlloc(tile::SharedAllocOp op);
   mlir::LogicalResult EmitSharedFree(tile::SharedFreeOp op);
   mlir::LogicalResult EmitSharedStore(tile::SharedStoreOp op);
@@ -238,6 +241,7 @@ class Emitter {
   std::unordered_map<void*, Registers> values_;  // by Value: references stay good while it grows
   llvm::DenseMap<mlir::Attribute, mlir::Value> constants_;
   std::map<std::vector<int32_t>, mlir::Value> thread_bits_;
+  llvm::DenseMap<mlir::Value, SharedMap> put_;  // blocks of tile.shared_put
   mlir::Value thread_id_, lane_id_;
 };
 

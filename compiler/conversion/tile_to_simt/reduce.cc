@@ -1,4 +1,7 @@
 // Reductions: in each thread, then among the lanes of a warp by shuffles, then among warps through shared memory.
+//
+// Float sums round by their order. It is Triton's: a thread adds its elements from first to last, then lanes and warps
+// are folded in halves, the farthest first.
 #include "compiler/conversion/tile_to_simt/emitter.h"
 
 namespace tessera::compiler {
@@ -22,6 +25,8 @@ bool IsCommutative(Region& region) {
   Operation& op = body.front();
   return op.hasTrait<OpTrait::IsCommutative>() && op.getNumOperands() == 2 && op.getOperand(0) != op.getOperand(1);
 }
+
+bool IsFloatSum(Region& region) { return isa<arith::AddFOp>(region.front().front()) && IsCommutative(region); }
 
 }  // namespace
 
@@ -87,7 +92,7 @@ std::vector<Registers> Emitter::ReduceValues(Region& region, std::vector<Registe
   }
   bool commutative = IsCommutative(region);
 
-  // In the thread: neighbours in a tree.
+  // In the thread: neighbours in a tree, or one after the other.
   std::map<int32_t, std::vector<std::pair<int32_t, int32_t>>> groups;  // rest of the flat index: (place along the axis, register)
   for (int32_t r = 0; r < layout->registers(); ++r) {
     int32_t flat = layout->ApplyTo(LinearLayout::kRegister, r);
@@ -105,7 +110,7 @@ std::vector<Registers> Emitter::ReduceValues(Region& region, std::vector<Registe
       for (const Registers& source : sources) tuple.push_back(source[r]);
       tree.push_back(std::move(tuple));
     }
-    if (ordered) {
+    if (ordered || IsFloatSum(region)) {
       for (size_t i = 1; i < tree.size(); ++i) tree[0] = Combine(region, tree[0], tree[i]);
       tree.resize(1);
     }
@@ -119,8 +124,11 @@ std::vector<Registers> Emitter::ReduceValues(Region& region, std::vector<Registe
   }
 
   // Among lanes.
-  for (auto [bit, basis] : llvm::enumerate(layout->bases(LinearLayout::kLane))) {
-    if (!(basis & axis_mask)) continue;
+  llvm::SmallVector<std::pair<int32_t, int>, 5> lanes;  // place along the axis, lane bit
+  for (auto [bit, basis] : llvm::enumerate(layout->bases(LinearLayout::kLane)))
+    if (basis & axis_mask) lanes.push_back({basis, static_cast<int>(bit)});
+  if (commutative) llvm::sort(lanes, std::greater<>());
+  for (auto [place, bit] : lanes) {
     Value upper = commutative ? nullptr : ThreadTest(1 << bit);
     for (int32_t r = 0; r < reduced.registers(); ++r) {
       Registers own, other;
@@ -160,14 +168,15 @@ std::vector<Registers> Emitter::ReduceValues(Region& region, std::vector<Registe
   int32_t count = reduced.registers();
   std::vector<Registers> results(n, Registers(count));
   for (int32_t r = 0; r < count; ++r) {
-    Registers left;
-    for (size_t i = 0; i < n; ++i) left.push_back(values[i][r]);
-    for (int32_t w = 1; w < 1 << along.size(); ++w) {
-      Registers right;
-      for (size_t i = 0; i < n; ++i) right.push_back(values[i][w * count + r]);
-      left = Combine(region, left, right);
+    std::vector<Registers> partial(size_t{1} << along.size());
+    for (auto [w, tuple] : llvm::enumerate(partial))
+      for (size_t i = 0; i < n; ++i) tuple.push_back(values[i][w * count + r]);
+    if (commutative) {
+      for (; partial.size() > 1; partial.resize(partial.size() / 2))
+        for (size_t w = 0; w < partial.size() / 2; ++w) partial[w] = Combine(region, partial[w], partial[w + partial.size() / 2]);
     }
-    for (size_t i = 0; i < n; ++i) results[i][r] = left[i];
+    for (size_t w = 1; w < partial.size(); ++w) partial[0] = Combine(region, partial[0], partial[w]);
+    for (size_t i = 0; i < n; ++i) results[i][r] = partial[0][i];
   }
   return results;
 }

@@ -257,4 +257,41 @@ Registers Emitter::ConvertThroughShared(const Registers& values, const LinearLay
   return results;
 }
 
+//===-- blocks that are read in slices --------------------------------------------------------------===//
+
+LogicalResult Emitter::EmitSharedPut(tile::SharedPutOp op) {
+  const LinearLayout from = LayoutOf(op.getValue());
+  // Readers take one slice after the other, as if other warps held them.
+  LinearLayout to = from;
+  for (Operation* user : op->getUsers()) {
+    auto reader = dyn_cast<tile::SharedSliceOp>(user);
+    if (!reader) continue;
+    const LinearLayout slice = LayoutOf(reader.getResult());
+    std::array<LinearLayout::Bases, LinearLayout::kInputs> bases;
+    for (auto input : {LinearLayout::kRegister, LinearLayout::kLane, LinearLayout::kWarp, LinearLayout::kBlock})
+      bases[input].append(slice.bases(input).begin(), slice.bases(input).end());
+    for (int64_t first = slice.elements(); first < from.elements(); first *= 2) bases[LinearLayout::kWarp].push_back(int32_t(first));
+    to = LinearLayout(from.shape(), std::move(bases));
+  }
+  const Registers& values = Get(op.getValue());
+  const SharedMap map = PlanShared(from, to, SharedBytes(values[0].getType()));
+  Value buffer = Allocate(map.bytes);
+  StoreShared(buffer, map, from, values);
+  b_.create<simt::BarrierOp>(loc_);  // in front of the loop that reads
+  Set(op.getResult(), {buffer});
+  put_[op.getResult()] = map;
+  return success();
+}
+
+LogicalResult Emitter::EmitSharedSlice(tile::SharedSliceOp op) {
+  const SharedMap& map = put_[op.getBuffer()];
+  const LinearLayout layout = LayoutOf(op.getResult());
+  llvm::SmallVector<int32_t, 8> images(map.images.begin() + llvm::Log2_64(layout.elements()), map.images.end());
+  int32_t mask = 0;
+  for (int32_t image : images) mask |= image;
+  Value moved = images.empty() ? Value() : SpreadBits(Scalar(op.getIndex()), images, int(images.size()));
+  Set(op.getResult(), LoadShared(Scalar(op.getBuffer()), map, layout, Emitted(op.getResult().getType()), nullptr, nullptr, moved, mask));
+  return success();
+}
+
 }  // namespace tessera::compiler

@@ -56,10 +56,11 @@ def Tile_Layout : AttrDef<Tile_Dialect, "Layout", [DeclareAttrInterfaceMethods<V
 }
 
 def Tile_Shared : Tile_Type<"Shared", "shared"> {
-  let summary = "operands of matrix products in shared memory: `stages` copies of one 2-D block";
+  let summary = "blocks in shared memory: operands of matrix products, as `stages` copies of one 2-D block, or what tile.shared_put holds";
   let description = [{
     Dimension `fast` is contiguous. Rows along it are swizzled as the matrix descriptors of wgmma want them (128, 64 or 32
-    bytes, by the extent); longer rows lie in panels of 128 bytes one behind the other.
+    bytes, by the extent); longer rows lie in panels of 128 bytes one behind the other. What tile.shared_put holds lies as
+    its reader likes it.
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int":$fast, "int":$stages);
   let assemblyFormat = "`<` `[` $shape `]` `,` $elementType `,` `fast` `=` $fast `,` `stages` `=` $stages `>`";

@@ -349,6 +349,23 @@ def Tile_ConvertLayoutOp : Tile_Op<"convert_layout", [Pure]> {
   let hasFolder = 1;
 }
 
+//===-- blocks in shared memory ---------------------------------------------------------------------===//
+//
+// Made by store-in-slices in front of assign-layouts.
+
+def Tile_SharedPutOp : Tile_Op<"shared_put", [MemoryEffects<[MemAlloc, MemWrite]>]> {
+  let summary = "a block in shared memory, for tile.shared_slice to read until tile.shared_free in the same block of IR";
+  let arguments = (ins Tile_Tensor:$value);
+  let results = (outs Tile_Shared:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+}
+def Tile_SharedSliceOp : Tile_Op<"shared_slice", [MemoryEffects<[MemRead]>]> {
+  let summary = "the slice with number `index` of a block that tile.shared_put holds, along dimension 0";
+  let arguments = (ins Tile_Shared:$buffer, I32:$index);
+  let results = (outs Tile_Tensor:$result);
+  let assemblyFormat = "$buffer `[` $index `]` attr-dict `:` type($buffer) `->` type($result)";
+}
+
 //===-- operands of products in shared memory -----------------------------------------------------===//
 //
 // Made by stage-dot-operands behind assign-layouts. These buffers carry barriers of their own.

@@ -57,6 +57,12 @@ func.func @arithmetic(%a: i64, %i: i32, %j: i32, %l: i64, %f: f32, %g: f32, %d: 
   // CHECK: cvt.rmi.f32.f32
   %16 = math.floor %f : f32
   simt.store %a, %16 {cache = #tile<cache cs>} : f32
+  // One polynomial beside the other, no branch: threads of a warp stay together, elements of a thread overlap.
+  // CHECK: ex2.approx.ftz.f32
+  // CHECK-NOT: bra
+  // CHECK: copysign.f32
+  %erf = math.erf %f : f32
+  simt.store %a, %erf {cache = #tile<cache cs>} : f32
   // CHECK: cvt.rzi.s32.f32
   %19 = tile.fp_to_int %f : f32 -> i8
   simt.store %a, %19 {cache = #tile<cache cs>} : i8

@@ -37,6 +37,12 @@ func.func @atomics(%a: i64, %p: i1, %i: i32, %l: i64, %f: f32, %d: f64, %h: f16,
   // CHECK: atom.relaxed.gpu.global.min.s64
   // CHECK: atom.relaxed.gpu.global.max.u64
   %14 = simt.atomic_rmw fmin, relaxed, gpu, %a, %d : f64
+  // CHECK: max.f16
+  // CHECK: atom.relaxed.gpu.global.cas.b16
+  %fmax = simt.atomic_rmw fmax, relaxed, gpu, %a, %h if %p : f16
+  // CHECK: min.{{b?}}f{{16|32}}
+  // CHECK: atom.relaxed.gpu.global.cas.b16
+  %fmin = simt.atomic_rmw fmin, relaxed, gpu, %a, %b : bf16
   // CHECK: atom.acq_rel.gpu.global.cas.b32
   %15 = simt.atomic_cas acq_rel, gpu, %a, %i, %0 : i32
   // CHECK: @%p{{.*}} atom.relaxed.gpu.global.cas.b64

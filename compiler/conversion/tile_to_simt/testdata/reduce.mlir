@@ -7,8 +7,8 @@
 // CHECK: simt.load {{.*}} : vector<4xf32>
 // CHECK: simt.load {{.*}} : vector<4xf32>
 // CHECK-COUNT-7: arith.addf
-// CHECK: simt.shuffle xor, %{{.*}}, %c1_i32 : f32
 // CHECK: simt.shuffle xor, %{{.*}}, %c16_i32 : f32
+// CHECK: simt.shuffle xor, %{{.*}}, %c1_i32 : f32
 // CHECK: %[[B:.*]] = simt.alloc_shared 16 align 16 {offset = 0 : i32}
 // CHECK: simt.store_shared %[[B]][%{{.*}}], %{{.*}} if %[[LANE]] : f32
 // CHECK-NEXT: simt.barrier

@@ -147,6 +147,12 @@ func.func @checks(%x: tensor<4xf32>, %c: i1, %m: tensor<4xi1>, %p: tensor<4x!til
 func.func @placement(%x: tensor<256xf32, #rows>) {
   // CHECK: tile.convert_layout %{{.*}} : tensor<256xf32, #tile.layout<registers = [1, 2], lanes = [4, 8, 16, 32, 64], warps = [128]>> -> tensor<256xf32, #tile.layout<registers = [32, 64], lanes = [1, 2, 4, 8, 16], warps = [128]>>
   %0 = tile.convert_layout %x : tensor<256xf32, #rows> -> tensor<256xf32, #wide>
+  // CHECK: %[[PUT:.*]] = tile.shared_put %{{.*}} : tensor<256xf32, {{.*}}> -> <[256], f32, fast = 0, stages = 1>
+  %put = tile.shared_put %x : tensor<256xf32, #rows> -> !tile.shared<[256], f32, fast = 0, stages = 1>
+  %c = arith.constant 1 : i32
+  // CHECK: tile.shared_slice %[[PUT]][%{{.*}}] : <[256], f32, fast = 0, stages = 1> -> tensor<32xf32>
+  %slice = tile.shared_slice %put[%c] : !tile.shared<[256], f32, fast = 0, stages = 1> -> tensor<32xf32>
+  tile.shared_free %put : !tile.shared<[256], f32, fast = 0, stages = 1>
   // CHECK: arith.cmpf olt, %{{.*}}, %{{.*}} : tensor<256xf32, #tile.layout<
   %1 = arith.cmpf olt, %0, %0 : tensor<256xf32, #wide>
   // CHECK: tile.reduce(%{{.*}}) axis 0 : (tensor<256xf32, #tile.layout<{{.*}}>>) -> f32

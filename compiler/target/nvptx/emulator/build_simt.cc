@@ -440,6 +440,7 @@ class SimtBuilder {
     }
     if (auto wgmma = dyn_cast<simt::WgmmaOp>(op)) return BuildWgmma(wgmma);
     if (auto fence = dyn_cast<simt::WgmmaFenceOp>(op)) {
+      if (result_.threads % 128 != 0) return builder_->Fail(op->getLoc(), "wgmma is for groups of four warps: an illegal instruction in a smaller block");
       Emit<WgmmaFence>(op)->proxy = fence.getProxy();
       return true;
     }

@@ -509,6 +509,8 @@ TEST(Emulator, WgmmaMustBeFencedAndWaitedFor) {
   expect("simt.wgmma_fence {proxy}", "simt.store_shared %a[%t4], %t : i32", {"while the matrix product", "reads it"});
   expect("simt.wgmma_fence {proxy}", std::string(kWait) + "simt.store_shared %a[%t4], %t : i32", {"race", "read it"});
   expect("simt.wgmma_fence {proxy}", "simt.free_shared %a", {"freed", "matrix product"});
+  ExpectFailure(RunKernel(Kernel(WgmmaKernel(c, "simt.wgmma_fence", kWait), 64, "%ab: i64, %out: i64"), launch), absl::StatusCode::kUnimplemented,
+                {"groups of four warps"});
 }
 
 }  // namespace
