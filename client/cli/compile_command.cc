@@ -4,9 +4,13 @@
 #include <memory>
 #include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "client/cli/commands.h"
 #include "client/cli/common_options.h"
@@ -203,6 +207,64 @@ absl::Status RunCompile(const CompileWords& words, const CommandContext& context
   return absl::UnimplementedError(absl::StrCat("target ", job.target(), " has no stage '", words.emit, "'; it has: ", all));
 }
 
+using Names = std::map<std::string, int64_t>;
+
+// NAME, NUMBER, cdiv(a, b) and products of them.
+absl::StatusOr<int64_t> EvaluateExtent(absl::string_view text, const Names& names) {
+  text = absl::StripAsciiWhitespace(text);
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    if (depth != 0 || text[i] != '*') continue;
+    ASSIGN_OR_RETURN(int64_t left, EvaluateExtent(text.substr(0, i), names));
+    ASSIGN_OR_RETURN(int64_t right, EvaluateExtent(text.substr(i + 1), names));
+    return left * right;
+  }
+  int64_t number = 0;
+  if (absl::SimpleAtoi(text, &number)) return number;
+  if (auto name = names.find(std::string(text)); name != names.end()) return name->second;
+  absl::string_view inside = text;
+  for (const char* module : {"triton.", "tl."}) absl::ConsumePrefix(&inside, module);
+  const size_t at = absl::ConsumePrefix(&inside, "cdiv(") && absl::ConsumeSuffix(&inside, ")") ? inside.find(',') : absl::string_view::npos;
+  if (at != absl::string_view::npos) {
+    ASSIGN_OR_RETURN(int64_t all, EvaluateExtent(inside.substr(0, at), names));
+    ASSIGN_OR_RETURN(int64_t each, EvaluateExtent(inside.substr(at + 1), names));
+    if (each <= 0) return absl::InvalidArgumentError(absl::StrCat("'", text, "' divides by ", each));
+    return (all + each - 1) / each;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no number, value of the launch, cdiv(a, b) or product of those"));
+}
+
+// The launch that --grid and --arg describe.
+absl::StatusOr<compiler::LaunchEstimate> EstimateOf(const LaunchWords& words, const storage::CompileJob& job, const storage::Artifact& artifact) {
+  Names scalars;
+  for (const std::string& word : words.args) {
+    const std::vector<std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+    int64_t value = 0;
+    // What is no integer has no part in addresses: arrays, floats.
+    if (parts.size() == 2 && absl::SimpleAtoi(parts[1], &value)) scalars[parts[0]] = value;
+  }
+  Names names = scalars;
+  for (const storage::ParameterSpec& spec : job.parameters())
+    if (spec.constant().kind_case() == storage::ConstantValue::kInteger) names[spec.name()] = spec.constant().integer();
+  uint32_t grid[3] = {1, 1, 1};
+  int axes = 0, depth = 0;
+  std::string extent;
+  for (char c : words.grid + ",") {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    if (depth != 0 || c != ',') {
+      extent += c;
+      continue;
+    }
+    if (axes == 3) return absl::InvalidArgumentError("a grid has one to three extents");
+    ASSIGN_OR_RETURN(int64_t programs, EvaluateExtent(extent, names));
+    if (programs < 0 || programs > INT32_MAX) return absl::InvalidArgumentError(absl::StrCat("grid extent ", programs));
+    grid[axes++] = static_cast<uint32_t>(programs);
+    extent.clear();
+  }
+  return compiler::EstimateLaunch(artifact.metadata(), scalars, grid);
+}
+
 absl::Status RunExplain(CompileWords words, const CommandContext& context) {
   std::string path;
   if (words.target.empty()) words.target = "sm_90a";
@@ -210,6 +272,11 @@ absl::Status RunExplain(CompileWords words, const CommandContext& context) {
   job.add_emit("ptx");
   ASSIGN_OR_RETURN(storage::Artifact artifact, CompileJob(job));
   ASSIGN_OR_RETURN(compiler::KernelExplanation explanation, compiler::ExplainKernel(artifact));
+  if (!words.kernel.grid.empty()) {
+    ASSIGN_OR_RETURN(explanation.launch, EstimateOf(words.kernel, job, artifact));
+  } else if (!words.kernel.args.empty()) {
+    return absl::InvalidArgumentError("values of a launch want its --grid");
+  }
   return WriteOut(words.out, context.json ? explanation.Json() : explanation.Text());
 }
 
@@ -232,9 +299,12 @@ void AddCompileCommand(CLI::App& app, CommandContext& context, Action* action) {
   AddConnectionOptions(*command, context);
   command->callback([words, &context, action] { *action = [words, &context] { return RunCompile(*words, context); }; });
 
-  CLI::App* explain = app.add_subcommand("explain", "registers, occupancy, access widths and matrix instructions of a kernel's GPU code; needs no GPU");
+  CLI::App* explain = app.add_subcommand("explain", "registers, occupancy, access widths and matrix instructions of a kernel's GPU code; with a launch's values also padding, bytes "
+                                                   "and operations against the measured roof; needs no GPU");
   auto explained = std::make_shared<CompileWords>();
   AddJobOptions(*explain, *explained);
+  explain->add_option("--grid", explained->kernel.grid, "of a launch: EXPR[,EXPR[,EXPR]], with cdiv(a, b)");
+  explain->add_option("--arg", explained->kernel.args, "of a launch: NAME=NUMBER, for every integer")->allow_extra_args(false);
   AddConnectionOptions(*explain, context);
   explain->callback([explained, &context, action] { *action = [explained, &context] { return RunExplain(*explained, context); }; });
 }

@@ -366,6 +366,16 @@ absl::StatusOr<v1::LaunchResponse> Client::Launch(v1::LaunchRequest request, abs
   return response;
 }
 
+absl::Status Client::SetGuardPolicy(v1::GuardPolicy::Mode mode, uint32_t n) {
+  grpc::ClientContext context;
+  v1::ConfigureSessionRequest request;
+  v1::ConfigureSessionResponse response;
+  request.set_session(session_);
+  request.mutable_guard()->set_mode(mode);
+  request.mutable_guard()->set_n(n);
+  return StatusOf(memory_->ConfigureSession(&context, request, &response), context);
+}
+
 absl::StatusOr<v1::LaunchResponse> Client::LaunchOnStream(v1::LaunchRequest request) {
   request.set_session(session_);
   std::lock_guard<std::mutex> lock(stream_->mutex);

@@ -96,6 +96,8 @@ class Client {
   absl::StatusOr<uint64_t> ImportEvent(absl::string_view handle, const std::string& device,
                                        const std::string& device_uuid = "");
   absl::Status ReleaseEvent(uint64_t event);
+  // Which of this session's launches on GPUs run guarded; `n` is of EVERY_NTH.
+  absl::Status SetGuardPolicy(v1::GuardPolicy::Mode mode, uint32_t n = 0);
   // Waits for launches that were answered as enqueued, and tells which of them failed.
   absl::StatusOr<v1::SynchronizeResponse> Synchronize();
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 
 #include "compiler/dialect/tile/tile.h"
@@ -55,6 +56,8 @@ class Collector {
       if (auto store = dyn_cast<tile::StoreOp>(op)) Visit(op, LaunchFacts::Access::STORE, store.getPtr(), store.getMask());
       if (auto rmw = dyn_cast<tile::AtomicRmwOp>(op)) Visit(op, LaunchFacts::Access::ATOMIC, rmw.getPtr(), rmw.getMask());
     });
+    kernel_.walk([&](Operation* op) { CountWork(op); });
+    for (auto& [key, work] : works_) *facts_.add_works() = std::move(work);
     return std::move(facts_);
   }
 
@@ -320,25 +323,60 @@ class Collector {
     return std::nullopt;
   }
 
-  void Visit(Operation* op, LaunchFacts::Access::Kind kind, Value ptr, Value mask) {
-    LaunchFacts::Access access;
-    bool known = true;
+  // Loops and conditions around `op`, outermost loop first. False: it stands in a while loop, or under a loop that is not
+  // counted. `*known`: every condition was understood.
+  template <typename Fact>
+  bool Around(Operation* op, Fact* fact, bool* known) {
     for (Operation *inner = op, *outer = op->getParentOp(); outer != kernel_.getOperation(); inner = outer, outer = outer->getParentOp()) {
       if (auto loop = dyn_cast<scf::ForOp>(outer)) {
         std::optional<uint32_t> index = LoopIndex(loop);
-        if (!index) return;
-        access.add_loops(*index);
+        if (!index) return false;
+        fact->add_loops(*index);
       } else if (auto branch = dyn_cast<scf::IfOp>(outer)) {
         NodeId condition = Translate(branch.getCondition(), {});
         if (condition && inner->getParentRegion() == &branch.getElseRegion())
           condition = Add(IndexNode::EQUAL, 1, {condition, Constant(0, 1)});
-        if (condition) access.add_conditions(*condition);
-        known &= condition.has_value();
+        if (condition) fact->add_conditions(*condition);
+        *known &= condition.has_value();
       } else {
-        return;
+        return false;
       }
     }
-    std::reverse(access.mutable_loops()->begin(), access.mutable_loops()->end());
+    std::reverse(fact->mutable_loops()->begin(), fact->mutable_loops()->end());
+    return true;
+  }
+
+  static uint64_t Elements(Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor ? static_cast<uint64_t>(tensor.getNumElements()) : 1;
+  }
+
+  // Work with the same loops and conditions around it adds up.
+  void CountWork(Operation* op) {
+    uint64_t operations = 0;
+    auto dot = dyn_cast<tile::DotOp>(op);
+    if (dot) {
+      operations = 2 * Elements(dot.getResult().getType()) * static_cast<uint64_t>(cast<RankedTensorType>(dot.getA().getType()).getShape().back());
+    } else if (isa<tile::ReduceOp, tile::ScanOp>(op)) {
+      operations = Elements(op->getOperand(0).getType());
+    } else if (op->getNumResults() == 1 && isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
+               (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op) ||
+                op->getDialect()->getNamespace() == "math" || isa<tile::ExternOp>(op))) {
+      operations = Elements(op->getResult(0).getType());
+    }
+    if (operations == 0) return;
+    LaunchFacts::Work work;
+    bool known = true;  // a condition that is not understood may hold
+    if (!Around(op, &work, &known)) return;
+    work.set_matrix_unit(static_cast<bool>(dot));
+    auto [found, is_new] = works_.try_emplace(work.SerializeAsString(), work);
+    found->second.set_operations(found->second.operations() + operations);
+  }
+
+  void Visit(Operation* op, LaunchFacts::Access::Kind kind, Value ptr, Value mask) {
+    LaunchFacts::Access access;
+    bool known = true;
+    if (!Around(op, &access, &known)) return;
     Lanes lanes = OwnLanes(ptr.getType());
     if (mask) {
       CollectTails(mask, op, access);
@@ -460,6 +498,7 @@ class Collector {
   std::map<std::pair<void*, std::vector<int>>, NodeId> translated_;
   llvm::DenseMap<Operation*, std::optional<uint32_t>> loops_;
   std::set<void*> tails_seen_;
+  std::map<std::string, LaunchFacts::Work> works_;  // by all but their operations
   llvm::DenseMap<Value, bool> uniform_;
   int depth_ = 0;
 };

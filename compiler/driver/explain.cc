@@ -126,6 +126,7 @@ std::string KernelExplanation::Text() const {
   for (const auto& [name, count] : matrix_instructions) absl::StrAppendFormat(&text, "matrix unit       %d x %s\n", count, name);
   absl::StrAppendFormat(&text, "barriers          %d\n", barriers);
   absl::StrAppendFormat(&text, "code              %d bytes\n", code_bytes);
+  if (launch) text += launch->Text();
   for (const std::string& hint : hints) absl::StrAppend(&text, "hint: ", hint, "\n");
   return text;
 }
@@ -146,6 +147,17 @@ std::string KernelExplanation::Json() const {
                                  {"hints", hints}};
   for (const auto& [kind, widths] : accesses)
     for (const auto& [bytes, count] : widths) json["accesses"][kind][std::to_string(bytes)] = count;
+  if (launch) {
+    json["launch"] = {{"lanes", launch->lanes},
+                      {"lanes_inside", launch->inside},
+                      {"loaded_bytes", launch->loaded_bytes},
+                      {"stored_bytes", launch->stored_bytes},
+                      {"distinct_bytes", launch->distinct_bytes},
+                      {"matrix_operations", launch->matrix_operations},
+                      {"vector_operations", launch->vector_operations}};
+    if (!launch->roof.gpu.empty())
+      json["launch"]["roof"] = {{"measured_on", launch->roof.gpu}, {"memory_seconds", launch->memory_seconds()}, {"matrix_seconds", launch->matrix_seconds()}};
+  }
   return json.dump(2) + "\n";
 }
 

@@ -3,10 +3,12 @@
 #define TESSERA_COMPILER_DRIVER_EXPLAIN_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/driver/launch_estimate.h"
 #include "proto/storage/artifacts.pb.h"
 
 namespace tessera::compiler {
@@ -22,6 +24,7 @@ struct KernelExplanation {
   int barriers = 0;
   size_t code_bytes = 0;
   std::vector<std::string> hints;
+  std::optional<LaunchEstimate> launch;  // where a launch's values are given
 
   std::string Text() const;
   std::string Json() const;

@@ -299,12 +299,17 @@ absl::Status CudaExecutor::ResolveParam(const LaunchParam& param,
     if (parameter.pointer && param.value != 0)
       return absl::InvalidArgumentError("an address was given where a region is wanted");
     launch->params.push_back(param.value);
+    if (parameter.pointer && launch->kernel->guarded) launch->bounds.insert(launch->bounds.end(), 2, 0);
     return absl::OkStatus();
   }
   if (!parameter.pointer) return absl::InvalidArgumentError("a region was given for a scalar");
   ASSIGN_OR_RETURN(std::shared_ptr<const DeviceRegion> region, memory_->Find(param.region));
   ASSIGN_OR_RETURN(const uint64_t address, region->Resolve(param.value, param.extent_bytes));
   launch->params.push_back(address);
+  if (launch->kernel->guarded) {
+    launch->bounds.push_back(address);
+    launch->bounds.push_back(address + param.extent_bytes);
+  }
   launch->regions.push_back(std::move(region));
   return absl::OkStatus();
 }

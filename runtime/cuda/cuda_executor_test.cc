@@ -471,6 +471,23 @@ TEST_F(CudaExecutorTest, TellsWhatAKernelReports) {
   EXPECT_EQ(executor_->restarts(), 0u);
 }
 
+TEST_F(CudaExecutorTest, AGuardedKernelReportsWhatLiesOutsideItsBuffersAndLeavesItAlone) {
+  CUdeviceptr x = Allocate(4096);
+  const uint64_t region = MapIpc(x), kernel = Load("guarded_add_one");
+  EXPECT_TRUE(Run(AddOne(kernel, region, 100, 400)).ok());
+  EXPECT_EQ(Read(x + 400), 1);
+  LaunchCommand command = AddOne(kernel, region, 100, 400);
+  params_[0].extent_bytes = 360;  // ten elements short
+  const absl::Status outside = Run(command);
+  EXPECT_EQ(outside.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_TRUE(absl::StrContains(outside.message(),
+                                "access of 4 bytes outside 'x' in kernel add_one at kernel.py:3"))
+      << outside;
+  EXPECT_EQ(Read(x + 400 + 356), 2);
+  EXPECT_EQ(Read(x + 400 + 360), 1);
+  EXPECT_EQ(executor_->restarts(), 0u);
+}
+
 TEST_F(CudaExecutorTest, AKernelThatFaultsIsQuarantinedAndCostsOneRestart) {
   CUdeviceptr x = Allocate(4096);
   const uint64_t region = MapIpc(x), add = Load("add_one"), fault = Load("fault");

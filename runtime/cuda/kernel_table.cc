@@ -106,6 +106,8 @@ absl::StatusOr<std::shared_ptr<DeviceKernel>> KernelTable::Load(uint64_t id,
   kernel->report_messages = metadata.report_messages();
   kernel->cluster_blocks = std::max<uint32_t>(metadata.options().num_ctas(), 1);
   kernel->shared_bytes = metadata.shared_bytes();
+  const auto guarded = metadata.options().extra().find("guarded");
+  kernel->guarded = guarded != metadata.options().extra().end() && guarded->second != "0";
   for (const storage::EntryParameter& parameter : metadata.parameters())
     kernel->parameters.push_back(
         {parameter.name(), !parameter.type().empty() && parameter.type()[0] == '*'});

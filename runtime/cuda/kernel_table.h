@@ -34,6 +34,7 @@ class DeviceKernel {
   uint32_t threads = 128;                 // a block
   uint32_t shared_bytes = 0;              // dynamic
   uint32_t cluster_blocks = 1;            // num_ctas
+  bool guarded = false;                   // launches pass the extents of their buffers
   ReportMessages report_messages;         // not empty: launches pass a report
   std::atomic<uint32_t> on_probation{0};  // launches that are still to run alone
 

@@ -157,12 +157,9 @@ void LaunchEngine::Start(Stream* stream, DeviceLaunch launch) {
     stream->head_since_ns = MonotonicNanos();
     active_.push_back(stream);
   }
-  const uint64_t id = running.launch.id;
-  const bool tell = running.launch.tell_enqueued;
   stream->running.push_back(std::move(running));
   ++on_device_;
-  if (poisoned) return Lose(result, attempt);
-  if (tell) on_enqueued_(id);
+  if (poisoned) Lose(result, attempt);
 }
 
 absl::Status LaunchEngine::AcquireKernel(Running* running, CUfunction* function) {
@@ -210,6 +207,8 @@ CUresult LaunchEngine::Enqueue(Stream* stream, const Running& running, CUfunctio
   for (const auto& event : launch.signals)
     if (!step(driver.cuEventRecord(event->event(), stream->stream), "signalling an event"))
       return result;
+  // The client may go on: what follows is for us, and the stream keeps its order.
+  if (launch.tell_enqueued) on_enqueued_(launch.id);
   if (step(driver.cuEventRecord(slots_[slot].end, stream->stream), "recording an event"))
     step(driver.cuStreamWriteValue32(stream->stream, marks + offsetof(Marks, ended), 1,
                                      CU_STREAM_WRITE_VALUE_DEFAULT),
@@ -222,9 +221,10 @@ CUresult LaunchEngine::EnqueueKernel(const Running& running, CUfunction function
   const DeviceKernel& kernel = *launch.kernel;
   uint64_t report = running.report.device;
   std::vector<void*> params;
-  params.reserve(launch.params.size() + 1);
+  params.reserve(launch.params.size() + launch.bounds.size() + 1);
   // The driver reads as many bytes of each slot as the parameter has.
   for (const uint64_t& slot : launch.params) params.push_back(const_cast<uint64_t*>(&slot));
+  for (const uint64_t& bound : launch.bounds) params.push_back(const_cast<uint64_t*>(&bound));
   params.push_back(&report);
   if (kernel.cluster_blocks == 1)
     return gpu_->driver().cuLaunchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2],

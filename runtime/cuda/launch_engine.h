@@ -58,6 +58,8 @@ struct DeviceLaunch {
   std::shared_ptr<DeviceKernel> kernel;
   uint32_t grid[3] = {1, 1, 1};
   std::vector<uint64_t> params;
+  // Of a guarded kernel: the first address and the one behind the last of each pointer's buffer.
+  std::vector<uint64_t> bounds;
   std::optional<DeviceCopy> copy;
   bool tell_enqueued = false;
 };

@@ -103,6 +103,45 @@ DONE:
   ret;
 }
 
+.visible .entry guarded_add_one(.param .u64 x, .param .u32 n, .param .u64 first, .param .u64 end,
+                                .param .u64 out)
+{
+  .reg .pred %p;
+  .reg .b32 %r<6>;
+  .reg .b64 %d<8>;
+  ld.param.u64 %d0, [x];
+  ld.param.u32 %r0, [n];
+  ld.param.u64 %d4, [first];
+  ld.param.u64 %d5, [end];
+  ld.param.u64 %d6, [out];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  mad.lo.s32 %r4, %r1, %r2, %r3;
+  setp.ge.s32 %p, %r4, %r0;
+  @%p bra DONE;
+  mul.wide.s32 %d2, %r4, 4;
+  add.s64 %d3, %d0, %d2;
+  setp.lt.u64 %p, %d3, %d4;
+  @%p bra FAIL;
+  add.s64 %d7, %d3, 4;
+  setp.gt.u64 %p, %d7, %d5;
+  @%p bra FAIL;
+  cvta.to.global.u64 %d3, %d3;
+  ld.global.u32 %r5, [%d3];
+  add.s32 %r5, %r5, 1;
+  st.global.u32 [%d3], %r5;
+  bra DONE;
+FAIL:
+  cvta.to.global.u64 %d6, %d6;
+  mov.u32 %r5, 1;
+  st.global.u64 [%d6+24], %d3;
+  st.global.u32 [%d6+4], %r5;
+  st.global.u32 [%d6], %r5;
+DONE:
+  ret;
+}
+
 .visible .entry fault()
 {
   .reg .b32 %r<1>;
@@ -120,7 +159,8 @@ const std::map<std::string, std::vector<const char*>>& ParameterTypes() {
                                                           {"wait_flag", {"*i32"}},
                                                           {"spin", {"i64"}},
                                                           {"fault", {}},
-                                                          {"report", {"i32"}}};
+                                                          {"report", {"i32"}},
+                                                          {"guarded_add_one", {"*i32", "i32"}}};
   return *types;
 }
 
@@ -157,11 +197,27 @@ bool Report(const uint64_t* params, uint64_t, const std::function<bool()>&) {
   return true;
 }
 
+bool GuardedAddOne(const uint64_t* params, uint64_t programs, const std::function<bool()>&) {
+  const auto n = std::min<uint64_t>(static_cast<uint32_t>(params[1]), programs * 128);
+  auto* report = reinterpret_cast<GpuLaunchReport*>(params[4]);
+  for (uint64_t at = params[0]; at < params[0] + 4 * n; at += 4) {
+    if (at >= params[2] && at + 4 <= params[3]) {
+      ++*reinterpret_cast<int32_t*>(at);
+    } else if (report->failed == 0) {
+      report->kind = report->failed = 1;
+      report->address = at;
+    }
+  }
+  return true;
+}
+
 bool Fault(const uint64_t*, uint64_t, const std::function<bool()>&) { return false; }
 
 }  // namespace
 
 storage::Artifact GpuTestKernel(const std::string& kernel) {
+  auto types = ParameterTypes().find(kernel);
+  TESSERA_CHECK(types != ParameterTypes().end(), "there is no such test kernel");
   storage::Artifact artifact;
   artifact.set_format_version(1);
   artifact.set_code(kPtx);
@@ -169,9 +225,7 @@ storage::Artifact GpuTestKernel(const std::string& kernel) {
   metadata->set_kernel(kernel);
   metadata->set_entry_symbol(kernel);
   metadata->set_target("sm_90a");
-  metadata->mutable_options()->set_num_warps(kernel == "add_one" ? 4 : 1);
-  auto types = ParameterTypes().find(kernel);
-  TESSERA_CHECK(types != ParameterTypes().end(), "there is no such test kernel");
+  metadata->mutable_options()->set_num_warps(types->second.size() == 2 ? 4 : 1);
   int index = 0;
   for (const char* type : types->second) {
     storage::EntryParameter* parameter = metadata->add_parameters();
@@ -187,6 +241,13 @@ storage::Artifact GpuTestKernel(const std::string& kernel) {
     }
     metadata->mutable_report_messages(0)->set_kind("i64");
   }
+  if (kernel == "guarded_add_one") {
+    (*metadata->mutable_options()->mutable_extra())["guarded"] = "1";
+    metadata->set_kernel("add_one");
+    auto* message = metadata->add_report_messages();
+    message->set_text("access of 4 bytes outside 'x'");
+    message->set_where("kernel.py:3");
+  }
   return artifact;
 }
 
@@ -196,7 +257,8 @@ const TestKernelFunction* FindTestKernel(const std::string& entry) {
                                                     {"wait_flag", {1, WaitFlag}},
                                                     {"spin", {1, Spin}},
                                                     {"fault", {0, Fault}},
-                                                    {"report", {2, Report}}};
+                                                    {"report", {2, Report}},
+                                                    {"guarded_add_one", {5, GuardedAddOne}}};
   auto found = functions->find(entry);
   return found == functions->end() ? nullptr : &found->second;
 }

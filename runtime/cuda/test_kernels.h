@@ -5,6 +5,7 @@
 //   wait_flag(*flag i32)           runs until flag[0] is not 0
 //   spin(nanoseconds i64)          runs that long
 //   fault()                        writes where nothing is mapped
+//   guarded_add_one(*x i32, n i32) add_one with its accesses checked (KernelMetadata.options guarded)
 //   report(code i32)               0: prints 7; 1: a failed assertion; 2: an access outside
 #ifndef TESSERA_RUNTIME_CUDA_TEST_KERNELS_H_
 #define TESSERA_RUNTIME_CUDA_TEST_KERNELS_H_

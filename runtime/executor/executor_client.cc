@@ -30,8 +30,10 @@
 namespace tessera::runtime {
 namespace {
 
-constexpr uint64_t kPollNs =
-    5000;  // before the completion thread sleeps; longer polls hurt where cores are shared
+// Before the completion thread sleeps. Longer polls hurt where cores are shared; elsewhere they
+// spare the executor a wake-up for each of the launches that come one upon the other.
+constexpr uint64_t kPollNs = 5000;
+constexpr uint64_t kPollWithCoresNs = 50000;
 constexpr size_t kMaxBatch = 64;  // completions taken before their callbacks run
 constexpr size_t kMaxBacklog = 1 << 16;
 constexpr absl::Duration kCallLimit =
@@ -535,7 +537,8 @@ void SupervisedExecutor::ReadCompletions(Life* life) {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [&] { return !life->reason.ok(); });  // EndLife is near
     } else {
-      ring.Wait(kPollNs, life->ended);
+      ring.Wait(HasCoresToPoll() && in_flight_.load() > 0 ? kPollWithCoresNs : kPollNs,
+                life->ended);
     }
   }
   absl::Status reason;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint64_t kLongYieldNs =
     500000;  // the other side needs a few microseconds; a computing thread takes its slice
+constexpr int kManyCores = 8;
 constexpr uint64_t kContendedForNs =
     100000000;  // so one launch in a tenth of a second pays for finding out
 std::atomic<uint64_t> contended_until_ns{0};
@@ -37,6 +38,14 @@ uint64_t MonotonicNanos() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+bool HasCoresToPoll() {
+  static const bool has = [] {
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= kManyCores;
+  }();
+  return has;
 }
 
 bool CoreIsContended() {

@@ -27,6 +27,11 @@ bool PollFor(uint64_t budget_ns, Ready ready);
 
 inline constexpr uint64_t kContendedPollNs = 5000;
 
+// Whether this process may run on so many cores that a thread which polls for a while takes none
+// from anybody who computes.
+bool HasCoresToPoll();
+
+
 bool CoreIsContended();
 void PauseBriefly();  // about half a microsecond
 void GiveCoreAway();  // and notes what it cost

@@ -21,6 +21,8 @@ class FakeBackend : public CompileBackend {
   std::map<std::string, storage::ModuleDescription> descriptions;
   // Answers for compiles, in turn; when used up, compiles succeed.
   std::deque<absl::Status> failures;
+  // Guarded variants do not compile.
+  bool refuse_guarded = false;
   // Keep requests instead of answering them.
   bool hold = false;
 
@@ -72,11 +74,14 @@ class FakeBackend : public CompileBackend {
       return failure;
     }
     const storage::CompileJob& job = request.compile();
+    if (refuse_guarded && job.options().extra().count("guarded") != 0)
+      return absl::UnimplementedError("no room for its checks");
     storage::Artifact* artifact = response.mutable_artifact();
     artifact->set_format_version(1);
     artifact->set_code("code");
     artifact->mutable_metadata()->set_kernel(job.kernel());
     artifact->mutable_metadata()->set_target(job.target());
+    *artifact->mutable_metadata()->mutable_options() = job.options();
     for (int i = 0; i < job.parameters_size(); ++i) {
       const storage::ParameterSpec& spec = job.parameters(i);
       if (spec.has_tensor_descriptor()) AddDescriptor(spec, i, artifact->mutable_metadata());

@@ -30,6 +30,7 @@ struct Config {
   std::string default_device;  // empty: the first GPU, else cpu:0
   absl::Duration kernel_limit = absl::Seconds(30);
   absl::Duration launch_spin = absl::Microseconds(60);
+  absl::Duration socket_poll = absl::Microseconds(400);
   uint64_t cpu_threads = 0;
   uint64_t max_variants = 4096;
 

@@ -163,6 +163,9 @@ std::vector<Setting> MakeSettings() {
       Time("launch_spin", &Config::launch_spin,
            "How long a unary launch keeps its thread to see a short kernel end without a wake-up. "
            "0s: never."),
+      Time("socket_poll", &Config::socket_poll,
+           "How long the thread that watches the sockets looks for the next request after a launch "
+           "before it sleeps, where the daemon may use 8 cores or more. 0s: never."),
       Count("cpu_threads", &Config::cpu_threads, 4096, "Threads of the CPU device. 0: one a core."),
       Count("max_variants", &Config::max_variants, 1000000,
             "Compiled kernels loaded on devices at once; beyond it those unused longest are "

@@ -46,6 +46,7 @@ Variant::Variant(uint64_t id, cache::CompileKey key, const storage::KernelMetada
       notes(metadata.notes().begin(), metadata.notes().end()),
       facts(metadata.launch_facts()),
       slot_names(SlotNames(metadata)),
+      guarded(IsGuarded(metadata.options())),
       executor_(executor),
       pool_(pool) {}
 
@@ -165,8 +166,16 @@ std::shared_ptr<Variant> KernelModel::FindVariant(absl::string_view key) const {
 }
 
 void KernelModel::AddVariant(const std::string& key, std::shared_ptr<Variant> variant) {
+  variant->guard = GuardRecordOf(key);
   absl::MutexLock lock(&mutex_);
   variants_[key] = std::move(variant);
+}
+
+std::shared_ptr<GuardRecord> KernelModel::GuardRecordOf(const std::string& key) {
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<GuardRecord>& record = guards_[key];
+  if (record == nullptr) record = std::make_shared<GuardRecord>();
+  return record;
 }
 
 int KernelModel::DropVariantsUnusedSince(uint64_t count) {
@@ -177,6 +186,21 @@ int KernelModel::DropVariantsUnusedSince(uint64_t count) {
     // A launch in flight holds the variant too.
     if (here->second.use_count() > 1 ||
         here->second->last_use.load(std::memory_order_relaxed) >= count)
+      continue;
+    dropped.push_back(std::move(here->second));
+    guards_.erase(here->first);
+    variants_.erase(here);
+  }
+  return static_cast<int>(dropped.size());
+}
+
+int KernelModel::DropVariantsOf(const Device& device) {
+  std::vector<std::shared_ptr<Variant>> dropped;
+  absl::MutexLock lock(&mutex_);
+  for (auto it = variants_.begin(); it != variants_.end();) {
+    auto here = it++;
+    // Keys begin with the device's index (MakeVariantKey).
+    if (here->first[0] != static_cast<char>(device.index()) || here->second.use_count() > 1)
       continue;
     dropped.push_back(std::move(here->second));
     variants_.erase(here);

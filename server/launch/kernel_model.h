@@ -21,6 +21,7 @@
 #include "server/compile/module_table.h"
 #include "server/device/device_table.h"
 #include "server/launch/expression.h"
+#include "server/launch/guard_policy.h"
 #include "server/launch/specialise.h"
 
 namespace tessera::server {
@@ -50,6 +51,8 @@ class Variant {
   const std::vector<std::string> notes;  // lints, for the first launch
   const storage::LaunchFacts facts;      // for checks of its launches
   const std::vector<std::string> slot_names;
+  const bool guarded;                    // its accesses are checked
+  std::shared_ptr<GuardRecord> guard;    // set before the variant is shared
   std::atomic<bool> notes_told{false};
   std::atomic<bool> large_checked{false};  // a launch on buffers that 32-bit offsets may not reach
   std::atomic<uint64_t> launches{0};  // since they were last written to the store
@@ -104,8 +107,12 @@ class KernelModel {
 
   std::shared_ptr<Variant> FindVariant(absl::string_view key) const;
   void AddVariant(const std::string& key, std::shared_ptr<Variant> variant);
+  // What guarded launches showed of the variant with this key, loaded or not.
+  std::shared_ptr<GuardRecord> GuardRecordOf(const std::string& key);
   // Drops variants whose last use is before `count`, save those in use; returns how many.
   int DropVariantsUnusedSince(uint64_t count);
+  // Likewise those of a device.
+  int DropVariantsOf(const Device& device);
   void ForEachVariant(absl::FunctionRef<void(Variant&)> visit) const;
 
   // Configurations that this device's limits rule out are passed over when nobody asks for them.
@@ -127,6 +134,7 @@ class KernelModel {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<std::string, std::shared_ptr<const Expression>> grid_expressions_;
   absl::flat_hash_map<std::string, std::shared_ptr<Variant>> variants_;
+  absl::flat_hash_map<std::string, std::shared_ptr<GuardRecord>> guards_;  // by the variant's key
   std::vector<std::pair<int, int>> unusable_;  // config, device
 };
 

@@ -6,35 +6,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/launch_evaluator.h"
 
 namespace tessera::server {
 namespace {
 
-using storage::IndexNode;
 using storage::LaunchFacts;
-using Wide = __int128;
+using Point = LaunchPoint;
+using Wide = LaunchEvaluator::Wide;
 
 constexpr int kPoints = 384;
-constexpr int kMaxRank = 5;
+constexpr int kMaxRank = LaunchPoint::kMaxRank;
 // A block's mask is looked at lane by lane up to this many lanes, else at so many of them.
 constexpr int64_t kMaxTailLanes = 4096;
 constexpr int64_t kMinTailLanes = 128;
 constexpr double kFewLanes = 0.55;
 constexpr int64_t kLargeBlock = 1024;
 constexpr uint64_t kManyPrograms = 8;
-
-// A lane of a program instance. Fractions stand for what depends on the access: lanes and
-// iterations.
-struct Point {
-  uint32_t pid[3] = {0, 0, 0};
-  double lane[kMaxRank] = {0, 0, 0, 0, 0};
-  double iteration = 0;
-};
-
-int64_t Scale(double fraction, int64_t extent) {
-  return std::clamp<int64_t>(static_cast<int64_t>(fraction * static_cast<double>(extent)), 0,
-                             std::max<int64_t>(extent - 1, 0));
-}
 
 // First the corners, then points in between.
 std::vector<Point> MakePoints(const uint32_t grid[3]) {
@@ -56,7 +44,7 @@ std::vector<Point> MakePoints(const uint32_t grid[3]) {
   while (points.size() < kPoints) {
     Point point;
     for (int axis = 0; axis < 3; ++axis)
-      point.pid[axis] = static_cast<uint32_t>(Scale(fraction(), grid[axis]));
+      point.pid[axis] = static_cast<uint32_t>(ScaleFraction(fraction(), grid[axis]));
     for (double& lane : point.lane) lane = fraction();
     point.iteration = fraction();
     points.push_back(point);
@@ -64,227 +52,11 @@ std::vector<Point> MakePoints(const uint32_t grid[3]) {
   return points;
 }
 
-int64_t SignExtend(int64_t value, unsigned bits) {
-  if (bits >= 64) return value;
-  return static_cast<int64_t>(static_cast<uint64_t>(value) << (64 - bits)) >> (64 - bits);
+std::vector<uint64_t> ScalarsOf(const std::vector<CheckedParameter>& parameters) {
+  std::vector<uint64_t> scalars;
+  for (const CheckedParameter& parameter : parameters) scalars.push_back(parameter.bits);
+  return scalars;
 }
-uint64_t ZeroExtend(int64_t value, unsigned bits) {
-  return bits >= 64 ? static_cast<uint64_t>(value)
-                    : static_cast<uint64_t>(value) & ((uint64_t{1} << bits) - 1);
-}
-
-// Values of nodes at points. One block shape at a time: lanes are relative to it.
-class Evaluator {
- public:
-  Evaluator(const LaunchFacts& facts, const std::vector<CheckedParameter>& parameters,
-            const uint32_t grid[3], const std::vector<Point>& points)
-      : facts_(facts),
-        parameters_(parameters),
-        grid_{grid[0], grid[1], grid[2]},
-        points_(points),
-        values_(facts.nodes_size()),
-        trips_(facts.loops_size()) {
-    by_lane_.resize(facts.nodes_size());
-    for (int i = 0; i < facts.nodes_size(); ++i) {
-      const IndexNode& node = facts.nodes(i);
-      by_lane_[i] = node.kind() == IndexNode::LANE;
-      for (uint32_t operand : node.operands()) by_lane_[i] = by_lane_[i] || by_lane_[operand];
-    }
-  }
-
-  void SetShape(std::vector<int64_t> shape) {
-    shape_ = std::move(shape);
-    for (size_t i = 0; i < values_.size(); ++i)
-      if (by_lane_[i]) values_[i].clear();
-  }
-
-  // Two's complement of the node's width, sign-extended; for each point.
-  const std::vector<int64_t>& Of(uint32_t node) {
-    std::vector<int64_t>& values = values_[node];
-    if (values.empty()) {
-      values.resize(points_.size());
-      Fill(facts_.nodes(node), &values);
-    }
-    return values_[node];
-  }
-
-  // How often a loop runs, for each point.
-  const std::vector<int64_t>& Trips(uint32_t loop) {
-    std::vector<int64_t>& trips = trips_[loop];
-    if (trips.empty()) {
-      trips.resize(points_.size());
-      const std::vector<int64_t>& lower = Of(facts_.loops(loop).lower());
-      const std::vector<int64_t>& upper = Of(facts_.loops(loop).upper());
-      const std::vector<int64_t>& step = Of(facts_.loops(loop).step());
-      for (size_t p = 0; p < trips.size(); ++p) {
-        Wide distance = Wide{upper[p]} - lower[p];
-        trips[p] = step[p] <= 0 || distance <= 0
-                       ? 0
-                       : static_cast<int64_t>((distance + step[p] - 1) / step[p]);
-      }
-    }
-    return trips_[loop];
-  }
-
-  int64_t Lane(size_t point, int dimension) const {
-    return dimension < static_cast<int>(shape_.size()) && dimension < kMaxRank
-               ? Scale(points_[point].lane[dimension], shape_[dimension])
-               : 0;
-  }
-
-  // The exact result of an addition and so on, from operands as they are.
-  Wide Exact(uint32_t node, size_t point, bool is_unsigned) {
-    const IndexNode& at = facts_.nodes(node);
-    auto operand = [&](int i) -> Wide {
-      int64_t value = Of(at.operands(i))[point];
-      return is_unsigned ? Wide{ZeroExtend(value, at.bits())} : Wide{value};
-    };
-    switch (at.kind()) {
-      case IndexNode::ADD:
-        return operand(0) + operand(1);
-      case IndexNode::SUB:
-        return operand(0) - operand(1);
-      case IndexNode::MUL:
-        return operand(0) * operand(1);
-      case IndexNode::SHIFT_LEFT: {
-        int64_t by = Of(at.operands(1))[point];
-        return by >= 0 && by < static_cast<int64_t>(at.bits()) ? operand(0) * (Wide{1} << by)
-                                                               : Wide{0};
-      }
-      default:
-        return Of(node)[point];
-    }
-  }
-
-  std::string Operation(uint32_t node, size_t point, bool is_unsigned) {
-    const IndexNode& at = facts_.nodes(node);
-    const char* symbol = at.kind() == IndexNode::ADD   ? " + "
-                         : at.kind() == IndexNode::SUB ? " - "
-                         : at.kind() == IndexNode::MUL ? " * "
-                                                       : " << ";
-    auto text = [&](int i) {
-      int64_t value = Of(at.operands(i))[point];
-      return is_unsigned ? absl::StrCat(ZeroExtend(value, at.bits())) : absl::StrCat(value);
-    };
-    return absl::StrCat(text(0), symbol, text(1));
-  }
-
- private:
-  void Fill(const IndexNode& node, std::vector<int64_t>* values) {
-    const unsigned bits = node.bits();
-    auto set = [&](auto value_at) {
-      for (size_t p = 0; p < points_.size(); ++p)
-        (*values)[p] = SignExtend(static_cast<int64_t>(value_at(p)), bits);
-    };
-    switch (node.kind()) {
-      case IndexNode::CONSTANT:
-        return set([&](size_t) { return node.value(); });
-      case IndexNode::PARAMETER: {
-        uint64_t slot = node.value() < static_cast<int64_t>(parameters_.size())
-                            ? parameters_[node.value()].bits
-                            : 0;
-        return set([&](size_t) { return slot; });
-      }
-      case IndexNode::PROGRAM_ID:
-        return set([&](size_t p) { return points_[p].pid[node.value() % 3]; });
-      case IndexNode::NUM_PROGRAMS:
-        return set([&](size_t) { return grid_[node.value() % 3]; });
-      case IndexNode::LANE:
-        return set([&](size_t p) { return Lane(p, static_cast<int>(node.value())); });
-      case IndexNode::ITERATION: {
-        const std::vector<int64_t> trips = Trips(static_cast<uint32_t>(node.value()));
-        return set([&](size_t p) { return Scale(points_[p].iteration, trips[p]); });
-      }
-      default:
-        break;
-    }
-    // Copies would cost more than this: Of() of an operand never moves a vector that is filled.
-    const std::vector<int64_t>& a = Of(node.operands(0));
-    const std::vector<int64_t>& b = Of(node.operands(std::min(1, node.operands_size() - 1)));
-    const unsigned operand_bits = facts_.nodes(node.operands(0)).bits();
-    auto unsigned_a = [&](size_t p) { return ZeroExtend(a[p], operand_bits); };
-    auto unsigned_b = [&](size_t p) { return ZeroExtend(b[p], operand_bits); };
-    auto shift = [&](size_t p) {
-      return b[p] >= 0 && b[p] < static_cast<int64_t>(bits) ? b[p] : 0;
-    };
-    switch (node.kind()) {
-      case IndexNode::ADD:
-        return set(
-            [&](size_t p) { return static_cast<uint64_t>(a[p]) + static_cast<uint64_t>(b[p]); });
-      case IndexNode::SUB:
-        return set(
-            [&](size_t p) { return static_cast<uint64_t>(a[p]) - static_cast<uint64_t>(b[p]); });
-      case IndexNode::MUL:
-        return set(
-            [&](size_t p) { return static_cast<uint64_t>(a[p]) * static_cast<uint64_t>(b[p]); });
-      case IndexNode::SHIFT_LEFT:
-        return set([&](size_t p) { return static_cast<uint64_t>(a[p]) << shift(p); });
-      case IndexNode::SHIFT_RIGHT_SIGNED:
-        return set([&](size_t p) { return a[p] >> shift(p); });
-      case IndexNode::SHIFT_RIGHT_UNSIGNED:
-        return set([&](size_t p) { return unsigned_a(p) >> shift(p); });
-      case IndexNode::DIV_SIGNED:
-        return set([&](size_t p) {
-          if (b[p] == 0 || b[p] == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a[p]));
-          return a[p] / b[p];
-        });
-      case IndexNode::DIV_UNSIGNED:
-        return set(
-            [&](size_t p) { return unsigned_b(p) == 0 ? 0 : unsigned_a(p) / unsigned_b(p); });
-      case IndexNode::REM_SIGNED:
-        return set([&](size_t p) { return b[p] == 0 || b[p] == -1 ? 0 : a[p] % b[p]; });
-      case IndexNode::REM_UNSIGNED:
-        return set(
-            [&](size_t p) { return unsigned_b(p) == 0 ? 0 : unsigned_a(p) % unsigned_b(p); });
-      case IndexNode::MIN_SIGNED:
-        return set([&](size_t p) { return std::min(a[p], b[p]); });
-      case IndexNode::MAX_SIGNED:
-        return set([&](size_t p) { return std::max(a[p], b[p]); });
-      case IndexNode::MIN_UNSIGNED:
-        return set([&](size_t p) { return std::min(unsigned_a(p), unsigned_b(p)); });
-      case IndexNode::MAX_UNSIGNED:
-        return set([&](size_t p) { return std::max(unsigned_a(p), unsigned_b(p)); });
-      case IndexNode::AND:
-        return set([&](size_t p) { return a[p] & b[p]; });
-      case IndexNode::OR:
-        return set([&](size_t p) { return a[p] | b[p]; });
-      case IndexNode::XOR:
-        return set([&](size_t p) { return a[p] ^ b[p]; });
-      case IndexNode::SIGN_EXTEND:
-      case IndexNode::TRUNCATE:
-        return set([&](size_t p) { return a[p]; });
-      case IndexNode::ZERO_EXTEND:
-        return set(unsigned_a);
-      case IndexNode::EQUAL:
-        return set([&](size_t p) { return a[p] == b[p]; });
-      case IndexNode::NOT_EQUAL:
-        return set([&](size_t p) { return a[p] != b[p]; });
-      case IndexNode::LESS_SIGNED:
-        return set([&](size_t p) { return a[p] < b[p]; });
-      case IndexNode::LESS_EQUAL_SIGNED:
-        return set([&](size_t p) { return a[p] <= b[p]; });
-      case IndexNode::LESS_UNSIGNED:
-        return set([&](size_t p) { return unsigned_a(p) < unsigned_b(p); });
-      case IndexNode::LESS_EQUAL_UNSIGNED:
-        return set([&](size_t p) { return unsigned_a(p) <= unsigned_b(p); });
-      case IndexNode::SELECT: {
-        const std::vector<int64_t>& c = Of(node.operands(2));
-        return set([&](size_t p) { return a[p] != 0 ? b[p] : c[p]; });
-      }
-      default:
-        return;
-    }
-  }
-
-  const LaunchFacts& facts_;
-  const std::vector<CheckedParameter>& parameters_;
-  const uint32_t grid_[3];
-  const std::vector<Point>& points_;
-  std::vector<std::vector<int64_t>> values_;  // empty: not evaluated
-  std::vector<bool> by_lane_;
-  std::vector<std::vector<int64_t>> trips_;
-  std::vector<int64_t> shape_;
-};
 
 std::string Note(const storage::SourcePlace& at, absl::string_view text) {
   std::string note = absl::StrCat(at.place(), at.place().empty() ? "" : ": ", "warning: ", text);
@@ -300,7 +72,7 @@ class Checker {
         parameters_(parameters),
         grid_(grid),
         points_(MakePoints(grid)),
-        values_(facts, parameters, grid, points_) {}
+        values_(facts, ScalarsOf(parameters), grid, points_) {}
 
   std::vector<LaunchWarning> Run() {
     for (const LaunchFacts::Access& access : facts_.accesses()) Check(access);
@@ -389,10 +161,10 @@ class Checker {
         Point& point = points[i];
         for (int axis = 0; axis < 3; ++axis)
           point.pid[axis] =
-              static_cast<uint32_t>(Scale(program * (program == 3 ? 1.0 : 0.34), grid_[axis]));
+              static_cast<uint32_t>(ScaleFraction(program * (program == 3 ? 1.0 : 0.34), grid_[axis]));
         point.lane[0] = (static_cast<double>(i) + 0.5) / static_cast<double>(lanes);
       }
-      Evaluator values(facts_, parameters_, grid_, points);
+      LaunchEvaluator values(facts_, ScalarsOf(parameters_), grid_, points);
       values.SetShape({tail.extent()});
       bool runs = true;
       for (uint32_t loop : tail.loops()) runs = runs && values.Trips(loop)[0] > 0;
@@ -422,7 +194,7 @@ class Checker {
   const std::vector<CheckedParameter>& parameters_;
   const uint32_t* const grid_;
   const std::vector<Point> points_;
-  Evaluator values_;
+  LaunchEvaluator values_;
   std::set<std::pair<std::string, LaunchWarning::Kind>> told_;
   std::vector<LaunchWarning> warnings_;
 };

@@ -32,6 +32,7 @@
 #include "server/rpc/memory_service.h"
 #include "server/rpc/module_service.h"
 #include "server/rpc/ops_service.h"
+#include "server/rpc/socket_polling.h"
 #include "server/rpc/tuning_service.h"
 #include "server/rpc/warmup_service.h"
 #include "server/session/descriptor_socket.h"
@@ -260,6 +261,7 @@ struct Daemon::Running {
 };
 
 absl::Status Daemon::Running::Serve() {
+  SetSocketPolling(config.socket_poll);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

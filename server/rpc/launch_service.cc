@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/socket_polling.h"
+#include "server/status/error_detail.h"
 
 namespace tessera::server {
 namespace {
@@ -13,6 +15,11 @@ namespace {
 // Launches of one stream in flight or unsent; beyond it we stop reading, and gRPC's flow control
 // reaches the client.
 constexpr int kStreamWindow = 256;
+
+absl::Status MoreThanOne() {
+  return Error(absl::StatusCode::kInvalidArgument, "SEVERAL_LAUNCHES",
+               "several launches in one message are for the messages of a stream");
+}
 
 // One stream of launches. Reads go on while launches run; answers leave in order of completion.
 // Deletes itself when gRPC is done with it and no launch refers to it any more.
@@ -30,19 +37,17 @@ class LaunchStreamReactor
       FinishIfIdle(&lock);
       return;
     }
-    auto response = std::make_unique<api::LaunchResponse>();
-    api::LaunchResponse* raw = response.release();
+    ExpectLaunches();
     LaunchWait wait;
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      open_ += 1 + request_.more_size();
+      several_ |= request_.more_size() > 0;
       // One at a time: the client waits for this answer, and nothing else is held up meanwhile.
-      if (++open_ == 1) wait.spin = spin_;
+      if (open_ == 1) wait.spin = spin_;
     }
-    launcher_->Launch(request_, wait, raw, [this, raw](absl::Status status) {
-      std::unique_ptr<api::LaunchResponse> response(raw);
-      SetStatus(status, response.get());
-      Answer(std::move(response));
-    });
+    Launch(request_, wait);
+    for (const api::LaunchRequest& request : request_.more()) Launch(request, wait);
     bool read = false;
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -54,8 +59,8 @@ class LaunchStreamReactor
 
   void OnWriteDone(bool ok) override {
     std::unique_lock<std::mutex> lock(mutex_);
+    open_ -= 1 + writing_->more_size();
     writing_.reset();
-    --open_;
     if (!ok) broken_ = true;
     WriteNext(&lock);
   }
@@ -69,6 +74,20 @@ class LaunchStreamReactor
   void OnDone() override { delete this; }
 
  private:
+  void Launch(const api::LaunchRequest& request, LaunchWait wait) {
+    api::LaunchResponse* raw = new api::LaunchResponse;
+    auto done = [this, raw](absl::Status status) {
+      std::unique_ptr<api::LaunchResponse> response(raw);
+      SetStatus(status, response.get());
+      Answer(std::move(response));
+    };
+    if (request.more_size() > 0 && &request != &request_) {
+      raw->set_tag(request.tag());
+      return done(MoreThanOne());
+    }
+    launcher_->Launch(request, wait, raw, done);
+  }
+
   void Answer(std::unique_ptr<api::LaunchResponse> response) {
     std::unique_lock<std::mutex> lock(mutex_);
     ready_.push_back(std::move(response));
@@ -94,6 +113,8 @@ class LaunchStreamReactor
     }
     writing_ = std::move(ready_.front());
     ready_.pop_front();
+    for (; several_ && !ready_.empty(); ready_.pop_front())
+      writing_->mutable_more()->AddAllocated(ready_.front().release());
     grpc::WriteOptions options;
     // More answers follow: let gRPC send them together.
     if (!ready_.empty()) options.set_buffer_hint();
@@ -115,7 +136,8 @@ class LaunchStreamReactor
   const absl::Duration spin_;
   api::LaunchRequest request_;
   std::mutex mutex_;
-  int open_ = 0;  // read and not yet written
+  int open_ = 0;          // read and not yet written
+  bool several_ = false;  // the client packs several launches into a message, and may get answers so
   bool paused_ = false, reading_ended_ = false, broken_ = false, finished_ = false;
   std::unique_ptr<api::LaunchResponse> writing_;
   std::deque<std::unique_ptr<api::LaunchResponse>> ready_;
@@ -127,6 +149,11 @@ grpc::ServerUnaryReactor* LaunchService::Launch(grpc::CallbackServerContext* con
                                                 const api::LaunchRequest* request,
                                                 api::LaunchResponse* response) {
   grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  if (request->more_size() > 0) {
+    call->Finish(ToGrpc(MoreThanOne(), context));
+    return call;
+  }
+  ExpectLaunches();
   LaunchWait wait;
   wait.timeout = TimeLeft(*context);
   wait.spin = spin_;

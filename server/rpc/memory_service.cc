@@ -1,6 +1,7 @@
 #include "server/rpc/memory_service.h"
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/rpc/grpc_status.h"
 #include "server/session/memory_copy.h"
@@ -28,6 +29,27 @@ Device* DeviceOfCopy(const RegionPlace& from, const RegionPlace& to) {
   return home != nullptr ? home : to.region->description().home;
 }
 
+absl::StatusOr<GuardPolicy> ToGuardPolicy(const api::GuardPolicy& policy) {
+  using Mode = GuardPolicy::Mode;
+  switch (policy.mode()) {
+    case api::GuardPolicy::DEFAULT:
+      return GuardPolicy{Mode::kDefault, 1};
+    case api::GuardPolicy::NEVER:
+      return GuardPolicy{Mode::kNever, 1};
+    case api::GuardPolicy::FIRST:
+      return GuardPolicy{Mode::kFirst, 1};
+    case api::GuardPolicy::EVERY_NTH:
+      if (policy.n() > 0) return GuardPolicy{Mode::kEveryNth, policy.n()};
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_GUARD_POLICY",
+                   "EVERY_NTH needs n, at least 1");
+    case api::GuardPolicy::ALWAYS:
+      return GuardPolicy{Mode::kAlways, 1};
+    default:
+      return Error(absl::StatusCode::kInvalidArgument, "BAD_GUARD_POLICY",
+                   absl::StrCat("there is no guard policy ", static_cast<int>(policy.mode())));
+  }
+}
+
 }  // namespace
 
 absl::Status MemoryService::CheckTransport(const grpc::CallbackServerContext& context) const {
@@ -48,6 +70,21 @@ grpc::ServerUnaryReactor* MemoryService::OpenSession(grpc::CallbackServerContext
     response->set_lease_seconds(absl::ToDoubleSeconds(sessions_->limits().lease));
   }
   call->Finish(ToGrpc(session.status(), context));
+  return call;
+}
+
+grpc::ServerUnaryReactor* MemoryService::ConfigureSession(
+    grpc::CallbackServerContext* context, const api::ConfigureSessionRequest* request,
+    api::ConfigureSessionResponse*) {
+  grpc::ServerUnaryReactor* call = context->DefaultReactor();
+  absl::StatusOr<std::shared_ptr<Session>> session = sessions_->Find(request->session());
+  absl::Status status = session.status();
+  if (status.ok()) {
+    absl::StatusOr<GuardPolicy> guard = ToGuardPolicy(request->guard());
+    status = guard.status();
+    if (status.ok()) (*session)->SetGuardPolicy(*guard);
+  }
+  call->Finish(ToGrpc(status, context));
   return call;
 }
 

@@ -23,6 +23,9 @@ class MemoryService : public tessera::v1::MemoryService::CallbackService {
   grpc::ServerUnaryReactor* OpenSession(grpc::CallbackServerContext* context,
                                         const tessera::v1::OpenSessionRequest* request,
                                         tessera::v1::OpenSessionResponse* response) override;
+  grpc::ServerUnaryReactor* ConfigureSession(
+      grpc::CallbackServerContext* context, const tessera::v1::ConfigureSessionRequest* request,
+      tessera::v1::ConfigureSessionResponse* response) override;
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
                                          const tessera::v1::CloseSessionRequest* request,
                                          tessera::v1::CloseSessionResponse* response) override;

@@ -81,7 +81,7 @@ DescriptorSocket::~DescriptorSocket() {
 void DescriptorSocket::Loop() {
   epoll_event events[64];
   while (true) {
-    int ready = epoll_wait(poller_.get(), events, 64, -1);
+    int ready = epoll_pwait(poller_.get(), events, 64, -1, nullptr);
     for (int i = 0; i < ready; ++i) {
       int fd = events[i].data.fd;
       if (fd == stop_.get()) return;

@@ -36,6 +36,13 @@ struct SessionLimits {
   absl::Duration lease = absl::Seconds(60);
 };
 
+// How far a session's launches on GPUs are to be guarded (server/launch/guard_policy.h).
+struct GuardPolicy {
+  enum class Mode : uint8_t { kDefault, kNever, kFirst, kEveryNth, kAlways };
+  Mode mode = Mode::kDefault;
+  uint32_t n = 1;  // of kEveryNth, at least 1
+};
+
 // Who is at the other end of the descriptor socket.
 using Peer = runtime::PeerCredentials;
 
@@ -75,6 +82,14 @@ class Session {
   // Its launches that were answered before they ended.
   const std::shared_ptr<DetachedLaunches>& detached() const { return detached_; }
 
+  void SetGuardPolicy(GuardPolicy policy) {
+    guard_.store(static_cast<uint64_t>(policy.mode) << 32 | policy.n, std::memory_order_relaxed);
+  }
+  GuardPolicy guard_policy() const {
+    const uint64_t guard = guard_.load(std::memory_order_relaxed);
+    return {static_cast<GuardPolicy::Mode>(guard >> 32), static_cast<uint32_t>(guard)};
+  }
+
   // Descriptors received and not imported yet.
   absl::StatusOr<uint64_t> AddTicket(runtime::UniqueFd fd);
   absl::StatusOr<runtime::UniqueFd> TakeTicket(uint64_t ticket);
@@ -100,6 +115,7 @@ class Session {
   const std::optional<Peer> peer_;  // absent: opened over gRPC, lives by its lease
   const SessionLimits limits_;
   std::atomic<uint32_t> launches_{0};
+  std::atomic<uint64_t> guard_{1};  // mode and n
   std::atomic<int64_t> renewed_ns_{0};  // monotonic; of leased sessions
 
   mutable absl::Mutex mutex_;

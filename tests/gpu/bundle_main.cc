@@ -1,6 +1,6 @@
 // One binary for a GPU machine, called by the name of what it is to be: LLVM is in it once.
 //
-// tesserad, tessera, cuda_executor_test, gpu_runtime_test, gpu_conformance_test, launch_latency.
+// tesserad, tessera, cuda_executor_test, gpu_runtime_test, gpu_conformance_test, serving_test, launch_latency.
 // What these start of themselves is told by its flags.
 #include <gtest/gtest.h>
 
@@ -13,11 +13,13 @@ int TesseraMain(int argc, char** argv);
 int CudaExecutorTestMain(int argc, char** argv);
 int GpuRuntimeTestMain(int argc, char** argv);
 int LaunchLatencyMain(int argc, char** argv);
+int ServingTestMain(int argc, char** argv);
 
 namespace {
 
 constexpr char kExecutorTests[] = "CudaExecutorTest.*:CudaStatusTest.*:GpuTest.*";
 constexpr char kRuntimeTests[] = "GpuRuntimeTest.*";
+constexpr char kServingTests[] = "ServingTest.*";
 
 int GpuConformanceTestMain(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
@@ -47,7 +49,7 @@ int main(int argc, char** argv) {
   if (name == "tesserad") return TesseradMain(argc, argv);
   if (name == "tessera") return TesseraMain(argc, argv);
   if (name == "launch_latency") return LaunchLatencyMain(argc, argv);
-  // Suites of all three tests are in this binary; a --gtest_filter of the caller wins.
+  // Suites of all tests are in this binary; a --gtest_filter of the caller wins.
   if (name == "cuda_executor_test") {
     ::testing::GTEST_FLAG(filter) = kExecutorTests;
     return CudaExecutorTestMain(argc, argv);
@@ -56,8 +58,13 @@ int main(int argc, char** argv) {
     ::testing::GTEST_FLAG(filter) = kRuntimeTests;
     return GpuRuntimeTestMain(argc, argv);
   }
+  if (name == "serving_test") {
+    ::testing::GTEST_FLAG(filter) = kServingTests;
+    return ServingTestMain(argc, argv);
+  }
   if (name == "gpu_conformance_test") {
-    ::testing::GTEST_FLAG(filter) = std::string("-") + kExecutorTests + ":" + kRuntimeTests;
+    ::testing::GTEST_FLAG(filter) =
+        std::string("-") + kExecutorTests + ":" + kRuntimeTests + ":" + kServingTests;
     return GpuConformanceTestMain(argc, argv);
   }
   std::fprintf(stderr, "this binary is called by one of the names beside it, not as '%s'\n",

@@ -227,6 +227,16 @@ TEST_F(GpuRuntimeTest, RefusesHandlesOfOtherGpusWithBothUuids) {
   EXPECT_EQ(client_->Launch(launch).status().code(), absl::StatusCode::kFailedPrecondition);
   launch.set_device("cuda:1");
   EXPECT_TRUE(client_->Launch(launch).ok());
+  grpc::ClientContext context;
+  v1::GetStatusResponse status;
+  ASSERT_TRUE(client_->admin().GetStatus(&context, v1::GetStatusRequest(), &status).ok());
+  std::set<int64_t> executors;
+  for (const auto& device : status.devices()) {
+    std::printf("executor of %s %s: pid %lld\n", device.name().c_str(), device.uuid().c_str(),
+                static_cast<long long>(device.executor_pid()));
+    executors.insert(device.executor_pid());
+  }
+  EXPECT_EQ(executors.size(), static_cast<size_t>(status.devices_size()));
   (*other)->MakeCurrent();
   EXPECT_EQ(Read(there, 1)[0], 1);
   gpu_->MakeCurrent();

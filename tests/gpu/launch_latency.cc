@@ -3,7 +3,9 @@
 // in one run. Prints a table; exit status 1 if a bound does not hold (only with --check, under
 // MPS).
 //
-//   launch_latency [--rounds=N] [--check]
+//   launch_latency [--rounds=N] [--check] [--no-polling]
+//
+// --no-polling: neither the daemon nor the client's stream looks for messages before it sleeps.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -26,6 +28,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "client/cpp/client.h"
+#include "client/cpp/launch_stream.h"
 #include "runtime/cuda/gpu.h"
 #include "runtime/cuda/test_kernels.h"
 #include "tests/gpu/ptx_daemon.h"
@@ -215,12 +218,15 @@ struct Daemon {
   std::unique_ptr<PtxDaemon> process;
   std::unique_ptr<Client> client;
   v1::LaunchRequest launch;
-  grpc::ClientContext requests_context;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::LaunchRequest, v1::LaunchResponse>> requests;
+  absl::Duration spin;
+  std::unique_ptr<LaunchStream> requests;
   CUevent ready = nullptr, done = nullptr;
 
-  explicit Daemon(Gpu* gpu) {
-    process = ValueOf(PtxDaemon::Start(), "starting a daemon");
+  Daemon(Gpu* gpu, bool polling)
+      : spin(polling ? LaunchStream::DefaultSpin() : absl::ZeroDuration()) {
+    std::vector<std::string> flags;
+    if (!polling) flags.push_back("--socket-poll=0s");
+    process = ValueOf(PtxDaemon::Start(flags), "starting a daemon");
     client = ValueOf(Client::Connect(process->address(), "latency"), "connecting");
     CUipcMemHandle memory;
     MUST(cuIpcGetMemHandle(&memory, gpu->x));
@@ -239,6 +245,7 @@ struct Daemon {
     MUST(cuIpcGetEventHandle(&handle, done));
     launch.add_signal_events(
         ValueOf(client->ImportEvent(bytes(handle), "cuda:0", gpu->context->uuid()), "an event"));
+    requests = std::make_unique<LaunchStream>(client.get(), spin);
     launch.set_session(client->session());
     launch.set_module(
         ValueOf(client->RegisterModule({{"kernels.py", kPtxModule}}), "a module").module());
@@ -265,15 +272,20 @@ struct Daemon {
   }
   // One launch at a time on a stream of requests. Time until it is enqueued.
   absl::Duration RunOnStream(CUstream stream) {
-    if (requests == nullptr) requests = client->launches().LaunchStream(&requests_context);
     const absl::Time begin = absl::Now();
     MUST(cuEventRecord(ready, stream));
-    v1::LaunchResponse response;
-    TESSERA_CHECK(requests->Write(launch) && requests->Read(&response) && response.code() == 0,
-                  "the daemon launches");
+    requests->Send(launch);
+    const v1::LaunchResponse response = ValueOf(requests->Receive(), "an answer");
+    TESSERA_CHECK(response.code() == 0, "the daemon launches");
     const absl::Duration enqueued = absl::Now() - begin;
     Await(done);
     return enqueued;
+  }
+  // The same on a stream of gRPC's own, where the client sleeps until the answer is there.
+  void RunOnPlainStream(CUstream stream) {
+    MUST(cuEventRecord(ready, stream));
+    ValueOf(client->LaunchOnStream(launch), "a launch");
+    Await(done);
   }
   // Time until it is enqueued.
   absl::Duration Run(CUstream stream) {
@@ -284,57 +296,37 @@ struct Daemon {
     Await(done);
     return enqueued;
   }
-  ~Daemon() {
-    if (requests == nullptr) return;
-    requests->WritesDone();
-    requests->Finish();
-  }
   // Microseconds a launch, with `window` of them in flight on one stream of requests.
   double Stream(int launches, int window) {
     v1::LaunchRequest request = launch;
     request.clear_wait_events();
     request.clear_signal_events();
     request.set_answer(v1::LaunchRequest::FINISHED);
-    grpc::ClientContext context;
-    auto stream = client->launches().LaunchStream(&context);
-    v1::LaunchResponse response;
+    LaunchStream stream(client.get(), spin);
     const absl::Time begin = absl::Now();
-    int sent = 0, answered = 0;
-    while (answered < launches) {
-      while (sent < launches && sent - answered < window) {
-        grpc::WriteOptions options;
-        if (sent + 1 < launches && sent + 1 - answered < window) options.set_buffer_hint();
-        TESSERA_CHECK(stream->Write(request, options), "the daemon reads");
-        ++sent;
-      }
-      TESSERA_CHECK(stream->Read(&response), "the daemon answers");
-      if (response.code() != 0) {
-        std::fprintf(stderr, "a launch: %s\n", response.message().c_str());
-        std::exit(1);
-      }
-      ++answered;
+    for (int sent = 0, answered = 0; answered < launches; ++answered) {
+      for (; sent < launches && sent - answered < window; ++sent) stream.Send(request);
+      const v1::LaunchResponse response = ValueOf(stream.Receive(), "an answer");
+      if (response.code() == 0) continue;
+      std::fprintf(stderr, "a launch: %s\n", response.message().c_str());
+      std::exit(1);
     }
-    const absl::Duration took = absl::Now() - begin;
-    stream->WritesDone();
-    while (stream->Read(&response)) {
-    }
-    stream->Finish();
-    return absl::ToDoubleMicroseconds(took) / launches;
+    return absl::ToDoubleMicroseconds(absl::Now() - begin) / launches;
   }
 };
 
 // Rounds of all three, one behind the other, so that clocks and neighbours are the same for them.
-int Measure(int rounds, bool check) {
+int Measure(int rounds, bool check, bool polling) {
   Gpu gpu;
   MUST(cuMemAlloc(&gpu.x, kBytes));
   CUstream stream = MakeStream();
   CUevent event = MakeEvent();
   PingPong ping_pong(&gpu);
-  Daemon daemon(&gpu);
+  Daemon daemon(&gpu, polling);
   const std::string sharing = daemon.Sharing();
   int status = 0;
   for (bool busy : {false, true}) {
-    Times in_process, bare, echo, unary, enqueued, through_daemon;
+    Times in_process, bare, echo, unary, plain, enqueued, through_daemon;
     double each_of_16 = 0, each_of_1 = 0;
     {
       std::unique_ptr<BusyGpu> load;
@@ -354,6 +346,7 @@ int Measure(int rounds, bool check) {
         timed(&bare, [&] { ping_pong.Run(stream); });
         timed(&echo, [&] { daemon.Echo(); });
         timed(&unary, [&] { daemon.Run(stream); });
+        timed(&plain, [&] { daemon.RunOnPlainStream(stream); });
         absl::Duration until_enqueued;
         timed(&through_daemon, [&] { until_enqueued = daemon.RunOnStream(stream); });
         if (i >= 50) enqueued.microseconds.push_back(absl::ToDoubleMicroseconds(until_enqueued));
@@ -367,6 +360,7 @@ int Measure(int rounds, bool check) {
     Print("bare socket ping-pong with IPC events, to completion", bare);
     Print("gRPC alone: a unary echo of 300 bytes", echo);
     Print("daemon, unary call, to completion", unary);
+    Print("daemon, gRPC's own stream, to completion", plain);
     Print("daemon, stream of requests, to the answer (enqueued)", enqueued);
     Print("daemon, stream of requests, to completion", through_daemon);
     std::printf(
@@ -390,10 +384,11 @@ int Measure(int rounds, bool check) {
 int main(int argc, char** argv) {
   tessera::ServePtxDaemonRoles(argc, argv);
   int rounds = 2000, ping_pong = -1;
-  bool check = false;
+  bool check = false, polling = true;
   for (int i = 1; i < argc; ++i) {
     absl::string_view flag = argv[i];
     if (flag == "--check") check = true;
+    if (flag == "--no-polling") polling = false;
     absl::string_view value = flag;
     if (absl::ConsumePrefix(&value, "--rounds=") && !absl::SimpleAtoi(value, &rounds)) return 2;
     value = flag;
@@ -402,5 +397,5 @@ int main(int argc, char** argv) {
   }
   if (ping_pong >= 0) tessera::ServePingPong(ping_pong);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  return tessera::Measure(rounds, check);
+  return tessera::Measure(rounds, check, polling);
 }

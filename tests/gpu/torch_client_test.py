@@ -7,6 +7,7 @@ Runs itself once with each form of torch's allocator. Exit status 0: all right; 
 import os
 import subprocess
 import sys
+import time
 
 KERNELS = '''
 import triton
@@ -32,6 +33,35 @@ def turns(client, torch, launch, tensors, rounds):
         x.sub_(x - x)  # torch again: reads what the daemon wrote
     client.synchronize()
     torch.cuda.synchronize()
+
+
+def fused_matmul(client, torch, rounds):
+    """The fused product in turns with torch's own work: who is right shows at the end, nobody waits before."""
+    module = client.register(os.environ["TESSERA_TEST_KERNELS"])
+    size, count = 256, 4
+    inputs = [torch.randn(size, size, device="cuda", dtype=torch.float16) for _ in range(count)]
+    weights = torch.randn(size, size, device="cuda", dtype=torch.float16) / 8
+    bias = torch.randn(size, device="cuda", dtype=torch.float16)
+    out = torch.empty(size, size, device="cuda", dtype=torch.float16)
+    wanted = [
+        torch.nn.functional.gelu(x.double() @ weights.double() + bias.double(), approximate="tanh") for x in inputs
+    ]
+    wrong = torch.zeros((), dtype=torch.int64, device="cuda")
+    strides = {"stride_am": size, "stride_ak": 1, "stride_bk": size, "stride_bn": 1, "stride_cm": size, "stride_cn": 1}
+    begin = time.monotonic()
+    for i in range(rounds):
+        out.fill_(float("nan"))
+        client.launch(
+            module, "matmul_bias_gelu", "cdiv(M, BLOCK_M) * cdiv(N, BLOCK_N)",
+            {"a_ptr": inputs[i % count], "b_ptr": weights, "bias_ptr": bias, "c_ptr": out,
+             "M": size, "N": size, "K": size, **strides, "APPLY_GELU": True},
+        )
+        close = torch.isclose(out.double(), wanted[i % count], rtol=0.002, atol=0.002)
+        wrong += close.logical_not_().sum()
+    sent = time.monotonic() - begin
+    client.synchronize()
+    assert wrong.item() == 0, f"{wrong.item()} elements are wrong"
+    return f"{rounds} launches of matmul_bias_gelu right, {sent / rounds * 1e6:.1f} us each with torch's check"
 
 
 def main(address):
@@ -78,9 +108,11 @@ def main(address):
             raise AssertionError("a kernel that is not there was launched")
         except tessera.TesseraError as error:
             assert error.code == "NOT_FOUND", error
+        rounds = int(os.environ.get("TESSERA_TEST_LAUNCHES", "10000"))
+        fused = "" if ptx or "TESSERA_TEST_KERNELS" not in os.environ else fused_matmul(client, torch, rounds)
         device = client.status().devices[0]
         print(f"torch {torch.__version__}, {'expandable segments' if expandable else 'default allocator'}: right; "
-              f"{device.name} {device.uuid}, {device.gpu.handles_open} handles open")
+              f"{device.name} {device.uuid}, {device.gpu.handles_open} handles open; {fused}")
     return 0
 
 

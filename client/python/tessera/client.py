@@ -221,6 +221,14 @@ class Client:
             self._after(request.device, gpu)
         return response
 
+    def guard(self, mode, n=0):
+        """Which of this session's launches on GPUs have every access checked: "DEFAULT", "NEVER", "FIRST", "EVERY_NTH"
+        (one in `n`) or "ALWAYS" (GuardPolicy in memory.proto)."""
+        request = wire.message("ConfigureSessionRequest")(session=self.session)
+        request.guard.mode = request.guard.Mode.Value(mode)
+        request.guard.n = n
+        self._call(self._memory.ConfigureSession, request)
+
     def synchronize(self):
         """Waits for launches that were enqueued; raises if one of them failed."""
         request = wire.message("SynchronizeRequest")(session=self.session)
