@@ -179,7 +179,29 @@ absl::StatusOr<storage::ModuleDescription> Compiler::Describe(const std::vector<
   return frontend::Describe(index);
 }
 
+absl::StatusOr<std::vector<size_t>> Compiler::PruneConfigs(const std::vector<storage::SourceFile>& sources, const std::string& kernel,
+                                                          const std::vector<storage::NamedConstant>& values, std::string* note) {
+  frontend::Diagnostics found;
+  const std::vector<frontend::File> files = ParseAll(sources, &found);
+  if (found.has_errors()) return ErrorFrom(found, files, "the module does not parse");
+  frontend::ModuleIndex index(files);
+  frontend::NamedConstants launch;
+  for (const storage::NamedConstant& value : values) {
+    std::string error;
+    std::optional<frontend::Constant> constant = frontend::FromStorage(value.value(), index, &error);
+    if (!constant) return absl::InvalidArgumentError(absl::StrCat(value.name(), ": ", error));
+    launch.emplace_back(value.name(), *std::move(constant));
+  }
+  std::optional<std::vector<size_t>> kept = frontend::ConfigsForLaunch(index, kernel, launch, note);
+  if (!kept) return absl::NotFoundError(absl::StrCat("the module has no kernel ", kernel));
+  return *std::move(kept);
+}
+
 absl::StatusOr<storage::Artifact> Compiler::Compile(const storage::CompileJob& job, std::vector<storage::Diagnostic>* diagnostics) {
+  for (const char* hook : {"pre_hook", "post_hook"})
+    if (auto found = job.options().extra().find(hook); found != job.options().extra().end() && found->second != "None")
+      return absl::InvalidArgumentError(absl::StrCat("the configuration of ", job.kernel(), " has a ", hook, " (", found->second,
+                                                     "), Python code that runs beside each launch, which is not supported: let the caller or the kernel do its work"));
   return impl_->Compile(job, diagnostics);
 }
 

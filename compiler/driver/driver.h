@@ -31,6 +31,11 @@ class Compiler {
   absl::StatusOr<storage::ModuleDescription> Describe(
       const std::vector<storage::SourceFile>& files, std::vector<storage::Diagnostic>* diagnostics);
 
+  // Which of the description's configurations prune_configs_by leaves for a launch with these values; see
+  // KernelDescription.prunes_by_launch. `note`: why nothing was pruned. NOT_FOUND: there is no such kernel.
+  absl::StatusOr<std::vector<size_t>> PruneConfigs(const std::vector<storage::SourceFile>& files, const std::string& kernel,
+                                                   const std::vector<storage::NamedConstant>& values, std::string* note);
+
   // Compiles one variant. INVALID_ARGUMENT: the source or the signature is at fault (see diagnostics).
   // UNIMPLEMENTED: a part of the language this target does not have. FAILED_PRECONDITION, RESOURCE_EXHAUSTED: a
   // limit of the target, named. The status message is the first error, rendered with its source line and caret.

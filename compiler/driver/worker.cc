@@ -88,6 +88,15 @@ worker::WorkerResponse Handle(Compiler& compiler, const worker::WorkerRequest& r
       if (artifact.ok()) *response.mutable_artifact() = *std::move(artifact);
       break;
     }
+    case worker::WorkerRequest::kPrune: {
+      const worker::PruneConfigs& prune = request.prune();
+      auto kept = compiler.PruneConfigs({prune.files().begin(), prune.files().end()}, prune.kernel(), {prune.values().begin(), prune.values().end()},
+                                        response.mutable_note());
+      SetStatus(kept.status(), &response);
+      if (kept.ok())
+        for (size_t index : *kept) response.add_kept(uint32_t(index));
+      break;
+    }
     case worker::WorkerRequest::WORK_NOT_SET:
       SetStatus(absl::InvalidArgumentError("the request asks for nothing"), &response);
   }

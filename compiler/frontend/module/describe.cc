@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/frontend/lex/lexer.h"
 #include "compiler/frontend/module/heuristics.h"
+#include "compiler/frontend/module/prune_configs.h"
 #include "compiler/frontend/parse/printer.h"
 #include "compiler/frontend/parse/walk.h"
 
@@ -33,8 +34,9 @@ bool ReturnsValue(const std::vector<StmtPtr>& body) {
 
 class KernelDescriber {
  public:
-  KernelDescriber(const ModuleIndex& module, const Function& function, storage::KernelDescription* out)
-      : module_(module), function_(function), definition_(*function.definition), out_(*out) {}
+  // `launch`: values of a launch that configurations are pruned for; null: there is none.
+  KernelDescriber(const ModuleIndex& module, const Function& function, storage::KernelDescription* out, const NamedConstants* launch = nullptr)
+      : module_(module), function_(function), definition_(*function.definition), out_(*out), launch_(launch) {}
 
   void Run() {
     out_.set_name(function_.name);
@@ -45,6 +47,12 @@ class KernelDescriber {
     for (const ExprPtr& decorator : definition_.decorators) Decorator(*decorator);
     out_.set_closure(Utf8(ClosureText(module_, function_)));
     out_.set_notes(Utf8(notes_));
+  }
+
+  // The configurations that are left for the launch, by their place in the description without one.
+  PrunedConfigs ForLaunch() {
+    for (const ExprPtr& decorator : definition_.decorators) Decorator(*decorator);
+    return pruned_;
   }
 
  private:
@@ -151,7 +159,26 @@ class KernelDescriber {
       Names(*names, "reset_to_zero", [this](const std::string& n) { out_.add_reset_to_zero(n); });
     if (const Expr* names = Argument(call, kByNameOnly, "restore_value"))
       Names(*names, "restore_value", [this](const std::string& n) { out_.add_restore_value(n); });
-    if (Argument(call, kByNameOnly, "prune_configs_by")) Note("prune_configs_by is not evaluated: all configurations are kept");
+    for (const char* hook : {"pre_hook", "post_hook"})
+      if (const Expr* function = Argument(call, kByNameOnly, hook); function && function->kind != ExprKind::kNone) Hook(hook, Print(*function));
+    if (const Expr* prune = Argument(call, kByNameOnly, "prune_configs_by"); prune && prune->kind != ExprKind::kNone) Prune(*prune);
+  }
+
+  // Python code beside the launch: what needs it is refused when it is compiled (see PRE_HOOK in the driver).
+  void Hook(const std::string& hook, const std::string& function) {
+    for (storage::TuneConfig& config : *out_.mutable_configs()) (*config.mutable_options()->mutable_extra())[hook] = Utf8(function);
+  }
+
+  void Prune(const Expr& expression) {
+    std::optional<Constant> prune = Evaluate(expression);
+    if (!prune) return NoteError("prune_configs_by");
+    pruned_ = PruneConfigs(module_, *prune, configs_, launch_, expression.range);
+    out_.set_prunes_by_launch(pruned_.needs_launch);
+    if (!pruned_.note.empty()) Note(absl::StrCat("prune_configs_by prunes nothing: ", pruned_.note));
+    if (pruned_.kept.size() == configs_.size() || launch_ != nullptr) return;
+    google::protobuf::RepeatedPtrField<storage::TuneConfig> kept;
+    for (size_t index : pruned_.kept) *kept.Add() = out_.configs(static_cast<int>(index));
+    out_.mutable_configs()->Swap(&kept);
   }
 
   template <typename Add>
@@ -184,9 +211,12 @@ class KernelDescriber {
         notes.insert(absl::StrCat("only the first ", kMaxConfigs, " configurations are kept"));
       } else {
         storage::TuneConfig read;
-        if (Config(config, &read, &notes)) *out_.add_configs() = std::move(read);
+        if (!Config(config, &read, &notes)) continue;
+        *out_.add_configs() = std::move(read);
+        configs_.push_back(config);
       }
     }
+    for (size_t i = 0; i < configs_.size(); ++i) pruned_.kept.push_back(i);
     for (const std::string& note : notes) Note(note);
   }
 
@@ -219,10 +249,7 @@ class KernelDescriber {
 
   static void Option(const std::string& name, const Constant& value, storage::LaunchOptions* out, std::set<std::string>* notes) {
     if (value.is_none()) return;
-    if (name == "pre_hook") {
-      notes->insert("pre_hook of configurations is ignored");
-      return;
-    }
+    if (name == "pre_hook") notes->insert("configurations with a pre_hook do not run: it is Python code");
     uint32_t number = value.is_integral() && value.as_integer() > 0 && value.as_integer() < 1'000'000 ? static_cast<uint32_t>(value.as_integer()) : 0;
     if (name == "num_warps") return out->set_num_warps(number);
     if (name == "num_stages") return out->set_num_stages(number);
@@ -259,11 +286,23 @@ class KernelDescriber {
   const Function& function_;
   const Stmt& definition_;
   storage::KernelDescription& out_;
+  const NamedConstants* const launch_;
+  std::vector<Constant> configs_;  // what out_.configs() was read from
+  PrunedConfigs pruned_;
   EvaluationError error_;  // of the last Evaluate
   std::string notes_;
 };
 
 }  // namespace
+
+std::optional<std::vector<size_t>> ConfigsForLaunch(const ModuleIndex& module, absl::string_view kernel, const NamedConstants& launch, std::string* note) {
+  const Function* function = module.FindJitFunction(kernel);
+  if (function == nullptr) return std::nullopt;
+  storage::KernelDescription ignored;
+  PrunedConfigs pruned = KernelDescriber(module, *function, &ignored, &launch).ForLaunch();
+  *note = pruned.note;
+  return pruned.kept;
+}
 
 storage::ModuleDescription Describe(const ModuleIndex& module) {
   storage::ModuleDescription description;

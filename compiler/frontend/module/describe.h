@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "compiler/frontend/module/evaluate.h"
@@ -15,6 +16,12 @@ namespace tessera::frontend {
 // Lists every jit function of the module. Configurations, defaults and heuristics that cannot be evaluated are left
 // out and named in `notes`; nothing here is an error.
 storage::ModuleDescription Describe(const ModuleIndex& module);
+
+// The configurations of a kernel that prune_configs_by leaves for a launch with these values of arguments, by their index in
+// KernelDescription.configs; for kernels whose description says prunes_by_launch. `note`: why nothing was pruned. nullopt:
+// there is no such kernel.
+std::optional<std::vector<size_t>> ConfigsForLaunch(const ModuleIndex& module, absl::string_view kernel, const NamedConstants& launch,
+                                                    std::string* note);
 
 // Canonical text of `function`, of everything it calls, and of the constants they read. See KernelDescription.closure.
 std::string ClosureText(const ModuleIndex& module, const Function& function);

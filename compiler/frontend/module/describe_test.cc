@@ -111,6 +111,51 @@ TEST(Describe, NotesConfigurationsItCannotEvaluate) {
   EXPECT_EQ(k.tuning_key(0), "M");
 }
 
+TEST(Describe, PrunesConfigurationsThatNoLaunchCanSave) {
+  storage::KernelDescription k = DescribeOne(ReadTestData("autotune.py"), "pruned");
+  std::vector<std::string> configs;
+  for (const storage::TuneConfig& config : k.configs()) configs.push_back(Text(config));
+  EXPECT_EQ(configs, (std::vector<std::string>{"BM=32 BN=64 w0 s0", "BM=64 BN=64 w0 s0"}));
+  EXPECT_FALSE(k.prunes_by_launch());
+  EXPECT_EQ(k.notes(), "");
+}
+
+TEST(Describe, KeepsAllConfigurationsWherePruningDependsOnTheLaunch) {
+  storage::KernelDescription k = DescribeOne(ReadTestData("autotune.py"), "pruned_by_launch");
+  EXPECT_EQ(k.configs_size(), 6);
+  EXPECT_TRUE(k.prunes_by_launch());
+}
+
+TEST(ConfigsForLaunch, AsksEarlyConfigPruneThenTheModel) {
+  TestModule module(ReadTestData("autotune.py"));
+  auto kept = [&](int64_t m, int64_t n, std::string* note) {
+    return *ConfigsForLaunch(module.index(), "pruned_by_launch", {{"M", Constant::Int(m)}, {"N", Constant::Int(n)}}, note);
+  };
+  std::string note;
+  // 40 rows leave the blocks of 32, with 4 and 8 warps: two are kept.
+  EXPECT_EQ(kept(40, 64, &note), (std::vector<size_t>{0, 1}));
+  // Of all six, 130 rows are padded least by 32 (160 rows) and with 8 warps: 160/8, then 192/8.
+  EXPECT_EQ(kept(130, 64, &note), (std::vector<size_t>{1, 3}));
+  // Nothing fits: early_config_prune falls back to the first.
+  EXPECT_EQ(kept(8, 8, &note), (std::vector<size_t>{0}));
+  EXPECT_EQ(note, "");
+}
+
+TEST(ConfigsForLaunch, SaysWhyNothingWasPruned) {
+  TestModule module(ReadTestData("autotune.py"));
+  std::string note;
+  EXPECT_EQ(ConfigsForLaunch(module.index(), "pruned_by_launch", {{"N", Constant::Int(64)}}, &note)->size(), 6u);
+  EXPECT_NE(note.find("early_config_prune cannot be evaluated"), std::string::npos) << note;
+  EXPECT_FALSE(ConfigsForLaunch(module.index(), "absent", {}, &note));
+}
+
+TEST(Describe, MarksConfigurationsWithHooks) {
+  storage::KernelDescription k = DescribeOne(ReadTestData("autotune.py"), "hooked");
+  ASSERT_EQ(k.configs_size(), 1);
+  EXPECT_NE(k.configs(0).options().extra().at("pre_hook"), "None");
+  EXPECT_NE(k.notes().find("configurations with a pre_hook do not run"), std::string::npos) << k.notes();
+}
+
 TEST(Describe, MakesHeuristicsSelfContained) {
   TestModule module(ReadTestData("heuristics.py"));
   storage::KernelDescription k = Find(Describe(module.index()), "k");

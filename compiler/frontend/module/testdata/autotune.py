@@ -54,3 +54,37 @@ def from_global(p, q, M, N, BM: tl.constexpr, BN: tl.constexpr):
 @triton.jit
 def from_outside(p, q, M, N, BM: tl.constexpr, BN: tl.constexpr):
     tl.store(p, M)
+
+
+def small_blocks(configs, named_args, **kwargs):
+    return [c for c in configs if c.kwargs["BM"] * c.kwargs["BN"] <= 4096]
+
+
+@triton.autotune(configs=[triton.Config({"BM": b, "BN": 64}) for b in (32, 64, 128)], key=["M"],
+                 prune_configs_by={"early_config_prune": small_blocks})
+@triton.jit
+def pruned(p, q, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    tl.store(p, M)
+
+
+def blocks_within(configs, named_args, **kwargs):
+    rows = named_args["M"]
+    width = kwargs["N"]
+    return [c for c in configs if c.kwargs["BM"] <= rows and c.kwargs["BN"] <= width] or configs[:1]
+
+
+def estimate(M, BM, BN, num_warps, **kwargs):
+    return (M + BM - 1) // BM * BM / num_warps
+
+
+@triton.autotune(configs=[triton.Config({"BM": b, "BN": 64}, num_warps=w) for b in (32, 64, 128) for w in (4, 8)], key=["M"],
+                 prune_configs_by={"early_config_prune": blocks_within, "perf_model": estimate, "top_k": 2})
+@triton.jit
+def pruned_by_launch(p, q, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    tl.store(p, M)
+
+
+@triton.autotune(configs=[triton.Config({"BM": 32, "BN": 64}, pre_hook=lambda nargs: nargs["p"].zero_())], key=["M"])
+@triton.jit
+def hooked(p, q, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    tl.store(p, M)
