@@ -17,7 +17,9 @@ namespace tessera::cli {
 using Action = std::function<absl::Status()>;
 
 void AddCompileCommand(CLI::App& app, CommandContext& context, Action* action);
-void AddKernelCommands(CLI::App& app, CommandContext& context, Action* action);    // launch, replay, tune, tunings
+void AddKernelCommands(CLI::App& app, CommandContext& context, Action* action);    // launch, replay
+void AddTuningCommands(CLI::App& app, CommandContext& context, Action* action);    // tune, tunings
+void AddBenchCommands(CLI::App& app, CommandContext& context, Action* action);     // bench kernel, bench trace
 void AddCacheCommands(CLI::App& app, CommandContext& context, Action* action);
 void AddOperatorCommands(CLI::App& app, CommandContext& context, Action* action);  // status, ops
 void AddManifestCommands(CLI::App& app, CommandContext& context, Action* action);  // warmup, manifest

@@ -197,6 +197,15 @@ absl::StatusOr<std::unique_ptr<PreparedLaunch>> PreparedLaunch::Make(Client& cli
   return launch;
 }
 
+absl::Status PreparedLaunch::MoveTo(Client& client, const DeviceChoice& device) {
+  for (const Array& array : arrays_) {
+    ASSIGN_OR_RETURN(uint64_t region, DeviceRegion(client, device, array.npy.data.data(), array.npy.data.size()));
+    for (v1::Argument& argument : *request_.mutable_arguments())
+      if (argument.has_tensor() && argument.tensor().region() == array.buffer->region()) argument.mutable_tensor()->set_region(region);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PreparedLaunch::WriteBack() {
   for (Array& array : arrays_) {
     if (!array.written) continue;

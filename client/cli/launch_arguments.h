@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cli/bench/device_choice.h"
 #include "client/cli/npy.h"
 #include "client/cpp/client.h"
 
@@ -35,6 +36,8 @@ class PreparedLaunch {
   const v1::LaunchRequest& request() const { return request_; }
   v1::LaunchRequest& request() { return request_; }
   const v1::Kernel& kernel() const { return kernel_; }
+  // Puts the arrays into the memory of a GPU, where kernels reach them at full speed; WriteBack knows nothing of it.
+  absl::Status MoveTo(Client& client, const DeviceChoice& device);
   // Writes the out and inout arrays back to their files.
   absl::Status WriteBack();
 

@@ -11,6 +11,8 @@ int main(int argc, char** argv) {
   tessera::cli::Action action;
   tessera::cli::AddCompileCommand(app, context, &action);
   tessera::cli::AddKernelCommands(app, context, &action);
+  tessera::cli::AddTuningCommands(app, context, &action);
+  tessera::cli::AddBenchCommands(app, context, &action);
   tessera::cli::AddCacheCommands(app, context, &action);
   tessera::cli::AddOperatorCommands(app, context, &action);
   tessera::cli::AddManifestCommands(app, context, &action);
