@@ -332,8 +332,11 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   response->set_outcome(OutcomeName(attempt->outcome));
   response->set_compile_seconds(attempt->compile_seconds);
   response->set_config(attempt->config_index);
-  std::string blame = AddNotes(*variant, *bound, grid, response);
-  variant->launches.fetch_add(1, std::memory_order_relaxed);
+  std::string blame;
+  if (attempt->wait.is_traffic) {
+    blame = AddNotes(*variant, *bound, grid, response);
+    variant->launches.fetch_add(1, std::memory_order_relaxed);
+  }
   variant->last_use.store(launches_.load(std::memory_order_relaxed), std::memory_order_relaxed);
 
   runtime::LaunchCommand command;

@@ -40,6 +40,9 @@ struct LaunchWait {
   absl::Duration spin = absl::ZeroDuration();         // see ExecutorClient::Submit
   // Somebody asked for what this launch compiles (the tuner): no matter of the JIT observer.
   bool may_compile = false;
+  // A client's: it is told the variant's notes, and counts as use, for eviction and for manifests
+  // recorded from traffic.
+  bool is_traffic = true;
 };
 
 // Told of compiles that launches wait for after the daemon is ready.

@@ -44,6 +44,7 @@
 #include "server/telemetry/metrics.h"
 #include "server/telemetry/process_info.h"
 #include "server/telemetry/sampled_metrics.h"
+#include "server/telemetry/service_manager.h"
 #include "server/tuning/tuner.h"
 #include "server/tuning/tuning_table.h"
 #include "server/warmup/jit_monitor.h"
@@ -157,7 +158,7 @@ struct Daemon::Running {
               TunerLimits{config.tuning_scratch_bytes}),
         jit_monitor(JitModeOf(config)),
         warmup({&modules, &launcher, ops_catalog.get(), &tunings, devices.get(), store.get(), &pool,
-                &metrics, &jit_monitor, &traffic}),
+                &metrics, &jit_monitor, &traffic, &sessions, config.tuning_scratch_bytes}),
         tuning_thread(1),
         module_service(&modules, &launcher, &pool),
         memory_service(&sessions, devices.get(), &pool, config.memory_over_tcp, config.posix_shm),
@@ -294,6 +295,7 @@ absl::Status Daemon::Running::Serve() {
   ASSIGN_OR_RETURN(descriptor_socket,
                    DescriptorSocket::Listen(path + ".fd", static_cast<mode_t>(config.socket_mode),
                                             config.socket_group, &sessions));
+  NotifyServiceManager("READY=1");
   return absl::OkStatus();
 }
 

@@ -349,6 +349,75 @@ bool IsRequired(const ParsedManifest& parsed, const Entry& entry) {
   return parsed.manifest.has_required() ? parsed.manifest.required() : true;
 }
 
+// "fp16[M, K]" in its parts; a form without brackets is a scalar tensor.
+absl::Status ReadTensorText(absl::string_view text, api::TensorPattern* pattern) {
+  size_t open = text.find('[');
+  absl::string_view dtype = absl::StripAsciiWhitespace(text.substr(0, open));
+  std::string error;
+  if (!ParseDType(dtype, &error)) return absl::InvalidArgumentError(error);
+  pattern->add_dtypes(std::string(dtype));
+  if (open == absl::string_view::npos) return absl::OkStatus();
+  absl::string_view inside = text.substr(open + 1);
+  if (!absl::ConsumeSuffix(&inside, "]"))
+    return absl::InvalidArgumentError("a tensor is written fp16[M, K]");
+  for (absl::string_view extent : absl::StrSplit(inside, ','))
+    pattern->add_shape(std::string(absl::StripAsciiWhitespace(extent)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<api::TensorPattern> ReadTensor(const YamlPlaces& places,
+                                              const api::NamedTensor& tensor) {
+  api::TensorPattern pattern = tensor.value();
+  if (!pattern.text().empty()) {
+    absl::Status read = ReadTensorText(pattern.text(), &pattern);
+    if (!read.ok()) return places.At(tensor, read.message());
+  }
+  return pattern;
+}
+
+absl::Status FillShape(const YamlPlaces& places, const api::NamedTensor& at,
+                       const api::TensorPattern& pattern,
+                       const std::map<std::string, ExpressionValue>& values, api::TensorRef* ref) {
+  auto evaluate = [&](const std::string& text) -> absl::StatusOr<int64_t> {
+    absl::StatusOr<int64_t> value = EvaluateOver(text, values);
+    if (!value.ok())
+      return places.At(at, absl::StrCat("extent '", text, "': ", value.status().message()));
+    return value;
+  };
+  for (const std::string& text : pattern.shape()) {
+    ASSIGN_OR_RETURN(int64_t extent, evaluate(text));
+    ref->add_shape(extent);
+  }
+  for (const std::string& text : pattern.strides()) {
+    ASSIGN_OR_RETURN(int64_t stride, evaluate(text));
+    ref->add_strides(stride);
+  }
+  ref->set_is_scalar(pattern.shape_size() == 0);
+  return absl::OkStatus();
+}
+
+// The launch of the variant that `request` compiles.
+std::shared_ptr<const api::LaunchRequest> FirstLaunchOf(
+    const api::CompileRequest& request, const google::protobuf::RepeatedPtrField<std::string>& grid) {
+  auto launch = std::make_shared<api::LaunchRequest>();
+  launch->set_module(request.module());
+  launch->set_kernel(request.kernel());
+  launch->set_device(request.device());
+  launch->set_config(request.config());
+  *launch->mutable_grid_expressions() = grid;
+  *launch->mutable_options() = request.options();
+  std::set<std::string> constants;  // they win over arguments
+  for (const api::NamedConstant& constant : request.constants()) constants.insert(constant.name());
+  for (const api::Argument& argument : request.arguments())
+    if (constants.count(argument.name()) == 0) *launch->add_arguments() = argument;
+  for (const api::NamedConstant& constant : request.constants()) {
+    api::Argument* argument = launch->add_arguments();
+    argument->set_name(constant.name());
+    *argument->mutable_constant() = constant.value();
+  }
+  return launch;
+}
+
 class KernelExpander {
  public:
   KernelExpander(const ParsedManifest& parsed, const api::ManifestKernel& entry,
@@ -447,7 +516,32 @@ class KernelExpander {
       if (constexprs_.at(choices[i].name)) argument->mutable_constant()->set_integer(*value);
       values[choices[i].name] = ExpressionValue::Integer(*value);
     }
-    return absl::OkStatus();
+    return entry_.has_first_launch() ? FillShapes(values, request) : absl::OkStatus();
+  }
+
+  // The memory that the first launch needs behind each pointer.
+  absl::Status FillShapes(const std::map<std::string, ExpressionValue>& values,
+                          api::CompileRequest* request) const {
+    std::map<std::string, api::TensorRef*> pointers;
+    for (api::Argument& argument : *request->mutable_arguments())
+      if (argument.has_tensor()) pointers[argument.name()] = argument.mutable_tensor();
+    for (const api::NamedTensor& tensor : entry_.first_launch().tensors()) {
+      auto found = pointers.find(tensor.name());
+      if (found == pointers.end())
+        return parsed_.places.At(
+            tensor, absl::StrCat("'", tensor.name(), "' is no pointer among the arguments"));
+      ASSIGN_OR_RETURN(api::TensorPattern pattern, ReadTensor(parsed_.places, tensor));
+      for (const std::string& dtype : pattern.dtypes())
+        if (ParseDType(dtype) != ParseDType(found->second->dtype()))
+          return parsed_.places.At(tensor, absl::StrCat("'", tensor.name(), "' points to ",
+                                                        found->second->dtype(), ", not ", dtype));
+      RETURN_IF_ERROR(FillShape(parsed_.places, tensor, pattern, values, found->second));
+      pointers.erase(found);
+    }
+    if (pointers.empty()) return absl::OkStatus();
+    return parsed_.places.At(entry_.first_launch(),
+                             absl::StrCat("a first launch needs the extents of '",
+                                          pointers.begin()->first, "'"));
   }
 
   // One item for each device and configuration.
@@ -519,7 +613,12 @@ class KernelExpander {
   }
 
   void Add(const api::CompileRequest& request) {
-    items_->push_back({parsed_.places.Line(entry_), request, IsRequired(parsed_, entry_)});
+    ManifestItem& item = items_->emplace_back();
+    item.where = parsed_.places.Line(entry_);
+    item.request = request;
+    item.required = IsRequired(parsed_, entry_);
+    if (entry_.has_first_launch())
+      item.first_launch = FirstLaunchOf(request, entry_.first_launch().grid());
   }
 
   const ParsedManifest& parsed_;
@@ -532,22 +631,6 @@ class KernelExpander {
   bool computed_ = false;
 };
 
-// "fp16[M, K]" in its parts; a form without brackets is a scalar tensor.
-absl::Status ReadTensorText(absl::string_view text, api::TensorPattern* pattern) {
-  size_t open = text.find('[');
-  absl::string_view dtype = absl::StripAsciiWhitespace(text.substr(0, open));
-  std::string error;
-  if (!ParseDType(dtype, &error)) return absl::InvalidArgumentError(error);
-  pattern->add_dtypes(std::string(dtype));
-  if (open == absl::string_view::npos) return absl::OkStatus();
-  absl::string_view inside = text.substr(open + 1);
-  if (!absl::ConsumeSuffix(&inside, "]"))
-    return absl::InvalidArgumentError("a tensor is written fp16[M, K]");
-  for (absl::string_view extent : absl::StrSplit(inside, ','))
-    pattern->add_shape(std::string(absl::StripAsciiWhitespace(extent)));
-  return absl::OkStatus();
-}
-
 class OpExpander {
  public:
   OpExpander(const ParsedManifest& parsed, const api::ManifestOp& entry, const OpCatalog& catalog,
@@ -556,11 +639,7 @@ class OpExpander {
 
   absl::Status Expand() {
     for (const api::NamedTensor& tensor : entry_.tensors()) {
-      api::TensorPattern pattern = tensor.value();
-      if (!pattern.text().empty()) {
-        absl::Status read = ReadTensorText(pattern.text(), &pattern);
-        if (!read.ok()) return parsed_.places.At(tensor, read.message());
-      }
+      ASSIGN_OR_RETURN(api::TensorPattern pattern, ReadTensor(parsed_.places, tensor));
       tensors_.emplace_back(&tensor, std::move(pattern));
     }
     for (const Row& row : RowsOf(entry_.shapes())) RETURN_IF_ERROR(ExpandRow(row));
@@ -619,7 +698,8 @@ class OpExpander {
         api::Argument* tensor = request.add_tensors();
         *tensor = combination[attributes + t]->argument;
         tensor->set_name(tensors_[t].first->name());
-        RETURN_IF_ERROR(FillShape(tensors_[t], values, tensor->mutable_tensor()));
+        RETURN_IF_ERROR(FillShape(parsed_.places, *tensors_[t].first, tensors_[t].second, values,
+                                  tensor->mutable_tensor()));
       }
       // Of several dtypes and attributes not all need fit together; one must.
       if (absl::Status planned = AddPlan(request); !planned.ok()) {
@@ -628,28 +708,6 @@ class OpExpander {
     }
     if (failed == combinations.size() && failed > 0)
       return parsed_.places.At(entry_, first.message());
-    return absl::OkStatus();
-  }
-
-  absl::Status FillShape(const std::pair<const api::NamedTensor*, api::TensorPattern>& tensor,
-                         const std::map<std::string, ExpressionValue>& values,
-                         api::TensorRef* ref) const {
-    auto evaluate = [&](const std::string& text) -> absl::StatusOr<int64_t> {
-      absl::StatusOr<int64_t> value = EvaluateOver(text, values);
-      if (!value.ok())
-        return parsed_.places.At(*tensor.first,
-                                 absl::StrCat("extent '", text, "': ", value.status().message()));
-      return value;
-    };
-    for (const std::string& text : tensor.second.shape()) {
-      ASSIGN_OR_RETURN(int64_t extent, evaluate(text));
-      ref->add_shape(extent);
-    }
-    for (const std::string& text : tensor.second.strides()) {
-      ASSIGN_OR_RETURN(int64_t stride, evaluate(text));
-      ref->add_strides(stride);
-    }
-    ref->set_is_scalar(tensor.second.shape_size() == 0);
     return absl::OkStatus();
   }
 
@@ -664,6 +722,12 @@ class OpExpander {
       item.request.set_device(device);
       *item.request.mutable_arguments() = launch.arguments();
       *item.request.mutable_options() = launch.options();
+      if (entry_.first_launch()) {
+        auto first = std::make_shared<api::LaunchRequest>(launch);
+        first->set_module(module_id_);
+        first->set_device(device);
+        item.first_launch = std::move(first);
+      }
       items_->push_back(std::move(item));
     }
     return absl::OkStatus();

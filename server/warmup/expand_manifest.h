@@ -7,11 +7,13 @@
 #define TESSERA_SERVER_WARMUP_EXPAND_MANIFEST_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/storage/modules.pb.h"
+#include "proto/tessera/v1/launch.pb.h"
 #include "server/launch/op_catalog.h"
 #include "server/warmup/manifest.h"
 
@@ -21,6 +23,8 @@ struct ManifestItem {
   std::string where;                    // "m.yaml:7", of the entry
   tessera::v1::CompileRequest request;  // complete
   bool required = true;
+  // Null: none is asked for. Its tensors have extents and no memory.
+  std::shared_ptr<const tessera::v1::LaunchRequest> first_launch;
 };
 
 // The configurations that were chosen for a kernel on a device ("" is the default one).

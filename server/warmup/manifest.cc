@@ -27,6 +27,13 @@ absl::Status CheckModule(const ParsedManifest& parsed, const api::ManifestModule
                               "a kernel has a signature (one variant) or arguments and shapes");
     if (kernel.config() != 0 && kernel.configs_size() > 0)
       return parsed.places.At(kernel, "a kernel has config (one number) or configs (several)");
+    if (kernel.has_first_launch() && kernel.signature_size() > 0)
+      return parsed.places.At(kernel.first_launch(),
+                              "a first launch needs arguments; a signature has no values");
+    if (kernel.has_first_launch() &&
+        (kernel.first_launch().grid_size() < 1 || kernel.first_launch().grid_size() > 3))
+      return parsed.places.At(kernel.first_launch(),
+                              "a first launch has a grid of one to three extents");
     if (!kernel.device().empty() && kernel.devices_size() > 0)
       return parsed.places.At(kernel, "a kernel has device or devices");
   }

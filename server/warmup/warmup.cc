@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "server/launch/recipe.h"
+#include "server/warmup/first_launch.h"
 #include "server/warmup/record_manifest.h"
 #include "server/warmup/write_manifest.h"
 #include "spdlog/spdlog.h"
@@ -319,8 +320,11 @@ void Warmup::ExpandEntries(Resolving* resolving) {
     auto [found, is_new] = index.emplace(planned->identity, resolved.items.size());
     if (is_new)
       resolved.items.push_back({std::move(item), *std::move(planned)});
-    else
-      resolved.items[found->second].item.required |= item.required;
+    else {
+      ManifestItem& merged = resolved.items[found->second].item;
+      merged.required |= item.required;
+      if (merged.first_launch == nullptr) merged.first_launch = std::move(item.first_launch);
+    }
   }
   std::stable_sort(resolved.items.begin(), resolved.items.end(),
                    [](const auto& a, const auto& b) { return a.item.required > b.item.required; });
@@ -429,16 +433,39 @@ void Warmup::Pump(const std::shared_ptr<Run>& run) {
     parts_.launcher->Compile(
         item.request, absl::InfiniteDuration(),
         [this, run, &item](absl::StatusOr<Launcher::CompiledVariant> compiled) {
-          ItemDone(run, item.where, item.request.kernel(), item.required, compiled);
-          {
-            std::lock_guard<std::mutex> done(run->pump_mutex);
-            --run->in_flight;
-          }
-          Pump(run);
+          FirstLaunch(run, item, std::move(compiled));
         });
     lock.lock();
   }
   run->pumping = false;
+}
+
+void Warmup::FirstLaunch(const std::shared_ptr<Run>& run, const ManifestItem& item,
+                         absl::StatusOr<Launcher::CompiledVariant> compiled) {
+  if (!compiled.ok() || item.first_launch == nullptr) return ItemEnded(run, item, compiled);
+  first_launches_.Run([this, run, &item, compiled = *std::move(compiled)] {
+    absl::Status launched = LaunchOnScratch(*item.first_launch, parts_.scratch_bytes,
+                                            parts_.launcher, parts_.sessions, parts_.devices);
+    if (!launched.ok())
+      return ItemEnded(run, item,
+                       absl::Status(launched.code(),
+                                    absl::StrCat("its first launch: ", launched.message())));
+    {
+      std::lock_guard<std::mutex> lock(run->mutex);
+      run->progress.set_first_launches(run->progress.first_launches() + 1);
+    }
+    ItemEnded(run, item, compiled);
+  });
+}
+
+void Warmup::ItemEnded(const std::shared_ptr<Run>& run, const ManifestItem& item,
+                       const absl::StatusOr<Launcher::CompiledVariant>& compiled) {
+  ItemDone(run, item.where, item.request.kernel(), item.required, compiled);
+  {
+    std::lock_guard<std::mutex> done(run->pump_mutex);
+    --run->in_flight;
+  }
+  Pump(run);
 }
 
 void Warmup::ItemDone(const std::shared_ptr<Run>& run, const std::string& where,

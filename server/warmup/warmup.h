@@ -44,6 +44,8 @@ class Warmup {
     Metrics* metrics = nullptr;
     JitMonitor* jit_monitor = nullptr;
     ObservedTraffic* traffic = nullptr;
+    SessionRegistry* sessions = nullptr;
+    uint64_t scratch_bytes = uint64_t{4} << 30;  // for a first launch
   };
   using OnProgress = OnWarmupProgress;
   template <typename Response>
@@ -87,6 +89,11 @@ class Warmup {
   void ImportTunings(const Resolved& resolved, const std::shared_ptr<Run>& run);
   void Begin(const std::shared_ptr<Run>& run, std::shared_ptr<Resolved> resolved);
   void Pump(const std::shared_ptr<Run>& run);
+  // The item's first launch, if it asks for one, then ItemDone.
+  void FirstLaunch(const std::shared_ptr<Run>& run, const ManifestItem& item,
+                   absl::StatusOr<Launcher::CompiledVariant> compiled);
+  void ItemEnded(const std::shared_ptr<Run>& run, const ManifestItem& item,
+                 const absl::StatusOr<Launcher::CompiledVariant>& compiled);
   void ItemDone(const std::shared_ptr<Run>& run, const std::string& where,
                 const std::string& kernel, bool required,
                 const absl::StatusOr<Launcher::CompiledVariant>& compiled);
@@ -102,6 +109,8 @@ class Warmup {
   std::shared_ptr<Run> last_;
   std::map<std::string, std::vector<CoveredVariant>> covered_;  // by manifest
   std::set<std::string> named_;                                 // hashes of artifacts
+  // One at a time, so that their memory does not add up. Last: its tasks use the rest.
+  TaskPool first_launches_{1};
 };
 
 }  // namespace tessera::server
