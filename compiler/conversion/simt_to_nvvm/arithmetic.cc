@@ -94,8 +94,14 @@ Value* SimtTranslator::MaxMinNan(bool max, Value* a, Value* b) {
 }
 
 Value* SimtTranslator::FloatBinary(mlir::Operation* op, Value* a, Value* b, mlir::Type type) {
-  // fp16 has instructions of its own for all but division and remainder; bf16 computes in fp32 and rounds.
-  const bool widen = !type.isF32() && !type.isF64() && !(type.isF16() && !mlir::isa<arith::DivFOp, arith::RemFOp>(op));
+  // fp16 has instructions of its own for all but division and remainder, bf16 from sm_90 on for sums and products (which
+  // may fuse, as Triton's do); else bf16 computes in fp32 and rounds.
+  const bool own_bf16 = type.isBF16() && arch_.sm >= 90 && mlir::isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op);
+  const bool widen = !type.isF32() && !type.isF64() && !own_bf16 && !(type.isF16() && !mlir::isa<arith::DivFOp, arith::RemFOp>(op));
+  if (own_bf16) {
+    a = b_.CreateBitCast(a, b_.getBFloatTy());
+    b = b_.CreateBitCast(b, b_.getBFloatTy());
+  }
   if (widen) {
     a = Widen(a, type);
     b = Widen(b, type);
@@ -118,6 +124,7 @@ Value* SimtTranslator::FloatBinary(mlir::Operation* op, Value* a, Value* b, mlir
                     .Case([&](arith::MaxNumFOp) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::maxnum, a, b); })
                     .Case([&](arith::MinNumFOp) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, a, b); })
                     .Default([](mlir::Operation*) { return nullptr; });
+  if (own_bf16) return b_.CreateBitCast(result, i16_);
   return result && widen ? Narrow(result, type) : result;
 }
 

@@ -38,8 +38,9 @@ func.func @arithmetic(%a: i64, %i: i32, %j: i32, %l: i64, %f: f32, %g: f32, %d: 
   // CHECK: add.rn.f16
   %10 = arith.addf %h, %h : f16
   simt.store %a, %10 {cache = #tile<cache cs>} : f16
-  // CHECK: mul.rn.f32
-  // CHECK: cvt.rn.bf16.f32
+  // SM90: mul.rn.bf16
+  // SM80: mul.rn.f32
+  // SM80: cvt.rn.bf16.f32
   %11 = arith.mulf %b, %b : bf16
   simt.store %a, %11 {cache = #tile<cache cs>} : bf16
   // CHECK: ex2.approx.f32
