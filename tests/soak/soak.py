@@ -61,7 +61,7 @@ def main():
     state = tempfile.mkdtemp(prefix="soak", dir=TMP)
     manifest = os.path.join(state, "manifest.yaml")
     with open(manifest, "w") as f:
-        f.write('ops:\n  - op: softmax\n    tensors: {x: "fp32[M, N]", out: "fp32[M, N]"}\n    shapes: [{M: 8, N: 128}]\n')
+        f.write('ops:\n  - op: softmax\n    tensors: {x: "fp32[M, N]", out: "fp32[M, N]"}\n    shapes: [{M: 8, N: 128}]\n    first_launch: true\n')
     errors = []
     # Few variants at once, so that loading and unloading goes on all the time.
     with Daemon(os.path.join(state, "state"), "--warmup-manifest=" + manifest, "--jit-monitor=warn", "--max-variants=24",
