@@ -1,8 +1,9 @@
 // A small HTTP/1.1 server for pages that are only read: GET and HEAD, one answer a connection.
 //
-// Our own, because neither library at hand does as much: Debian's civetweb (below prometheus-cpp's Exposer) is built without
-// IPv6 and does not say why an address cannot be listened on; cpp-httplib, at its stop, waits seconds for clients that are
-// connected and silent. Here a stop is at once, which a drain with a time limit needs.
+// Our own, because neither library at hand does as much: Debian's civetweb (below prometheus-cpp's
+// Exposer) is built without IPv6 and does not say why an address cannot be listened on;
+// cpp-httplib, at its stop, waits seconds for clients that are connected and silent. Here a stop is
+// at once, which a drain with a time limit needs.
 #ifndef TESSERA_SERVER_TELEMETRY_HTTP_SERVER_H_
 #define TESSERA_SERVER_TELEMETRY_HTTP_SERVER_H_
 

@@ -22,7 +22,8 @@ bool NotifyServiceManager(const std::string& text) {
   if (name[0] == '@') address.sun_path[0] = '\0';  // of the abstract namespace
   runtime::UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return fd.get() >= 0 &&
-         sendto(fd.get(), text.data(), text.size(), MSG_NOSIGNAL, reinterpret_cast<sockaddr*>(&address),
+         sendto(fd.get(), text.data(), text.size(), MSG_NOSIGNAL,
+                reinterpret_cast<sockaddr*>(&address),
                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length)) ==
              static_cast<ssize_t>(text.size());
 }

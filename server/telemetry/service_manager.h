@@ -6,8 +6,9 @@
 
 namespace tessera::server {
 
-// Sends sd_notify's text ("READY=1") to the socket that NOTIFY_SOCKET names. False: there is none, or it cannot be
-// reached. One datagram: not worth libsystemd, which a machine without systemd lacks.
+// Sends sd_notify's text ("READY=1") to the socket that NOTIFY_SOCKET names. False: there is none,
+// or it cannot be reached. One datagram: not worth libsystemd, which a machine without systemd
+// lacks.
 bool NotifyServiceManager(const std::string& text);
 
 }  // namespace tessera::server

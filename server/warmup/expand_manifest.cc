@@ -398,7 +398,8 @@ absl::Status FillShape(const YamlPlaces& places, const api::NamedTensor& at,
 
 // The launch of the variant that `request` compiles.
 std::shared_ptr<const api::LaunchRequest> FirstLaunchOf(
-    const api::CompileRequest& request, const google::protobuf::RepeatedPtrField<std::string>& grid) {
+    const api::CompileRequest& request,
+    const google::protobuf::RepeatedPtrField<std::string>& grid) {
   auto launch = std::make_shared<api::LaunchRequest>();
   launch->set_module(request.module());
   launch->set_kernel(request.kernel());
@@ -539,9 +540,9 @@ class KernelExpander {
       pointers.erase(found);
     }
     if (pointers.empty()) return absl::OkStatus();
-    return parsed_.places.At(entry_.first_launch(),
-                             absl::StrCat("a first launch needs the extents of '",
-                                          pointers.begin()->first, "'"));
+    return parsed_.places.At(
+        entry_.first_launch(),
+        absl::StrCat("a first launch needs the extents of '", pointers.begin()->first, "'"));
   }
 
   // One item for each device and configuration.

@@ -34,13 +34,14 @@ storage::KernelDescription Kernel(bool tuned = false) {
 
 struct Expansion {
   absl::Status status;
-  std::vector<std::string> items;  // "device: x=... config"
+  std::vector<std::string> items;           // "device: x=... config"
   std::vector<std::string> first_launches;  // of those that ask for one, as text
 };
 
 // "grid: x[extents] n=5 BLOCK:64"
 std::string FirstLaunchText(const api::LaunchRequest& launch) {
-  std::string line = absl::StrCat(launch.device(), absl::StrJoin(launch.grid_expressions(), ";"), ":");
+  std::string line =
+      absl::StrCat(launch.device(), absl::StrJoin(launch.grid_expressions(), ";"), ":");
   for (const api::Argument& argument : launch.arguments()) {
     absl::StrAppend(&line, " ", argument.name());
     if (argument.has_tensor())
@@ -172,21 +173,29 @@ TEST(ExpandManifest, GivesFirstLaunchesTheExtentsOfTheirMemory) {
       R"(, arguments: {x: "*fp16:16", n: [5, 64], m: {expression: "n * 2"}}, constants: {BLOCK: 64})" +
       first + "\"fp16[n, m + BLOCK]\"}}");
   ASSERT_TRUE(expansion.status.ok()) << expansion.status;
-  EXPECT_EQ(absl::StrJoin(expansion.first_launches, "\n"),
-            "cdiv(n, BLOCK): x[5,74] n=5 m=10 BLOCK:64\ncdiv(n, BLOCK): x[64,192] n=64 m=128 BLOCK:64");
+  EXPECT_EQ(
+      absl::StrJoin(expansion.first_launches, "\n"),
+      "cdiv(n, BLOCK): x[5,74] n=5 m=10 BLOCK:64\ncdiv(n, BLOCK): x[64,192] n=64 m=128 BLOCK:64");
   EXPECT_EQ(Expand(", arguments: {x: \"*fp16:16\"}").first_launches.size(), 0u);
   auto refused = [&](const std::string& entry) {
     return std::string(Expand(entry).status.message());
   };
   EXPECT_NE(refused(R"(, arguments: {x: "*fp16:16", n: 1}, first_launch: {grid: 1})")
-                .find("needs the extents of 'x'"), std::string::npos);
-  EXPECT_NE(refused(R"(, arguments: {x: "*fp16:16", n: 1}, first_launch: {grid: 1, tensors: {n: "fp16[1]"}})")
-                .find("'n' is no pointer"), std::string::npos);
-  EXPECT_NE(refused(R"(, arguments: {x: "*fp16:16", n: 1})" + first + "\"fp32[n]\"}}").find("not fp32"),
+                .find("needs the extents of 'x'"),
             std::string::npos);
-  EXPECT_NE(refused(", signature: [\"n=i32\"], first_launch: {grid: 1}").find("a signature has no values"),
+  EXPECT_NE(
+      refused(
+          R"(, arguments: {x: "*fp16:16", n: 1}, first_launch: {grid: 1, tensors: {n: "fp16[1]"}})")
+          .find("'n' is no pointer"),
+      std::string::npos);
+  EXPECT_NE(
+      refused(R"(, arguments: {x: "*fp16:16", n: 1})" + first + "\"fp32[n]\"}}").find("not fp32"),
+      std::string::npos);
+  EXPECT_NE(refused(", signature: [\"n=i32\"], first_launch: {grid: 1}")
+                .find("a signature has no values"),
             std::string::npos);
-  EXPECT_NE(refused(", first_launch: {tensors: {}}").find("one to three extents"), std::string::npos);
+  EXPECT_NE(refused(", first_launch: {tensors: {}}").find("one to three extents"),
+            std::string::npos);
 }
 
 TEST(ExpandManifest, SaysWhereAnEntryIsWrong) {

@@ -1,5 +1,5 @@
-// One launch on zeroed memory of the daemon's own: what a first launch makes (code on the device, its stack, pages of memory)
-// is there before anybody waits for it.
+// One launch on zeroed memory of the daemon's own: what a first launch makes (code on the device,
+// its stack, pages of memory) is there before anybody waits for it.
 #ifndef TESSERA_SERVER_WARMUP_FIRST_LAUNCH_H_
 #define TESSERA_SERVER_WARMUP_FIRST_LAUNCH_H_
 
@@ -14,8 +14,8 @@
 
 namespace tessera::server {
 
-// Blocks until it has ended. `launch` names no memory; each of its tensors gets a region of its own, as large as its
-// extents and strides ask for. RESOURCE_EXHAUSTED beyond `max_bytes` in all.
+// Blocks until it has ended. `launch` names no memory; each of its tensors gets a region of its
+// own, as large as its extents and strides ask for. RESOURCE_EXHAUSTED beyond `max_bytes` in all.
 absl::Status LaunchOnScratch(tessera::v1::LaunchRequest launch, uint64_t max_bytes,
                              Launcher* launcher, SessionRegistry* sessions, DeviceTable* devices);
 
