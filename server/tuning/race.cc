@@ -89,6 +89,9 @@ Race::Result Race::Finish(std::optional<int> incumbent) const {
   if (old.samples.empty()) return {leader, "fastest; the configuration in force was not measured"};
   Interval best = MedianInterval(entrants_[leader].samples), was = MedianInterval(old.samples);
   double gain = 1 - best.median / was.median;
+  // A round that was cut short leaves one sample less; more are missing where it dropped out.
+  if (old.samples.size() + 1 < entrants_[leader].samples.size())
+    return {leader, absl::StrFormat("fastest by %.1f %%; the one in force dropped out of the race", gain * 100)};
   if (best.high < was.low)
     return {leader, absl::StrFormat("fastest by %.1f %%, clear of the noise", gain * 100)};
   return {*incumbent, absl::StrFormat("kept: %.1f %% to the fastest lie inside the noise", gain * 100)};

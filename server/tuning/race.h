@@ -43,7 +43,7 @@ class Race {
     int winner = -1;  // -1: every one failed
     std::string reason;
   };
-  // The incumbent stays unless the leader's upper bound lies below its lower bound.
+  // The incumbent stays unless the leader's upper bound lies below its lower bound, at the end or when it dropped out.
   Result Finish(std::optional<int> incumbent) const;
 
  private:

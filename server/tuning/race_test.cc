@@ -71,6 +71,22 @@ TEST(Race, TheIncumbentGoesWhenItIsClearlyBeaten) {
   EXPECT_NE(result.reason.find("clear of the noise"), std::string::npos);
 }
 
+TEST(Race, AnIncumbentThatDroppedOutHasLostWhateverCameLater) {
+  Race race(2);
+  for (double seconds : {0.40, 0.41, 0.42}) race.Add(0, seconds);
+  for (double seconds : {0.14, 0.15, 0.13, 0.14, 0.9}) race.Add(1, seconds);
+  Race::Result result = race.Finish(0);
+  EXPECT_EQ(result.winner, 1);
+  EXPECT_NE(result.reason.find("dropped out"), std::string::npos);
+}
+
+TEST(Race, ARoundThatWasCutShortIsNoReasonToChange) {
+  Race race(2);
+  for (double seconds : {0.40, 0.41, 0.42}) race.Add(0, seconds);
+  for (double seconds : {0.39, 0.40, 0.41, 0.39}) race.Add(1, seconds);
+  EXPECT_EQ(race.Finish(0).winner, 0);
+}
+
 TEST(Race, FailuresAreOutAndNamed) {
   Race race(3);
   race.Fail(0, "does not fit");
