@@ -21,7 +21,8 @@
 //   tile.shared_wait 0;  tile.shared_free %ring
 // A stage is overwritten one barrier after its last reader at the earliest; with wgmma, which reads on while the next
 // iteration runs, two: the ring has a stage more. A product of wgmma whose result is carried to the next iteration alone
-// is waited for one iteration later.
+// is waited for one iteration later. Then the copies may follow it behind a barrier of their own, into the stage that the
+// product before has read: they run one stage further ahead in as much memory.
 //
 // Other operands of wgmma are stored to a stage of their own in front of the product; those of mma.sync stay in registers.
 // TMA loads are to take the place of the copies, mbarriers that of the waits; warp specialisation splits the loop body at
@@ -109,7 +110,9 @@ class LoopPipeliner {
 
   // The dots that the pipeline took over; none: the loop is as it was.
   bool Run() {
-    if (options_.num_stages < 2 || !FindLoads() || !ChooseDepth()) return false;
+    if (options_.num_stages < 2 || !FindLoads()) return false;
+    FindAsynchronous();
+    if (!ChooseDepth()) return false;
     Rewrite();
     return true;
   }
@@ -223,8 +226,10 @@ class LoopPipeliner {
     int64_t bytes = 0;
     for (Load& load : loads_) bytes += StageBytes(cast<RankedTensorType>(load.op.getType()));
     const int64_t reserve = 4096;  // for what the rest of the kernel does in shared memory
-    const int extra = wgmma ? 2 : 1;
     distance_ = options_.num_stages - 1;
+    // Three stages ahead are enough: where there is room for them, one barrier an iteration is better than two.
+    copies_follow_ = dots_.size() == 1 && dots_[0].asynchronous && (distance_ < 3 || bytes * (distance_ + 2) > options_.shared_bytes - reserve);
+    const int extra = wgmma && !copies_follow_ ? 2 : 1;
     while (distance_ > 1 && bytes * (distance_ + extra) > options_.shared_bytes - reserve) --distance_;
     stages_ = distance_ + extra;
     return bytes * stages_ <= options_.shared_bytes;
@@ -328,7 +333,6 @@ class LoopPipeliner {
     }
 
     FindLive();
-    FindAsynchronous();
     llvm::SmallVector<Value> inits;
     for (unsigned arg : live_args_) inits.push_back(loop_.getInitArgs()[arg]);
     inits.append(ahead);
@@ -346,7 +350,7 @@ class LoopPipeliner {
     Value ahead_index = wide.getInductionVar();
     for (int d = 0; d < distance_; ++d) ahead_index = b.create<arith::AddIOp>(loc, ahead_index, step);
     Value valid = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::slt, ahead_index, upper);
-    EmitCopies(b, MapAhead(ahead_index, ahead_now), write, valid);
+    if (!copies_follow_) EmitCopies(b, MapAhead(ahead_index, ahead_now), write, valid);
 
     IRMapping map;
     map.map(loop_.getInductionVar(), wide.getInductionVar());
@@ -359,6 +363,10 @@ class LoopPipeliner {
           continue;
         }
       b.clone(op, map);
+    }
+    if (copies_follow_) {
+      b.create<tile::SharedWaitOp>(loc, distance_);  // for the threads alone: no more groups are under way
+      EmitCopies(b, MapAhead(ahead_index, ahead_now), write, valid);
     }
     llvm::SmallVector<Value> yields;
     for (unsigned arg : live_args_) yields.push_back(map.lookupOrDefault(loop_.getYieldedValues()[arg]));
@@ -428,6 +436,7 @@ class LoopPipeliner {
   scf::ForOp loop_;
   const GpuOptions& options_;
   int distance_ = 1, stages_ = 2;
+  bool copies_follow_ = false;  // they stand behind the product
   std::vector<Load> loads_;
   std::vector<Dot> dots_;
   llvm::SetVector<Operation*> slice_;
