@@ -83,21 +83,22 @@ CompileService::CompileService(cache::CacheStore* store, CompileBackend* backend
       flights_(timer, "compiling") {}
 
 void CompileService::GetOrCompile(const storage::CompileJob& job, const cache::SourceText& source,
-                                  absl::Duration timeout, Callback done) {
+                                  absl::Duration timeout, Callback done, bool background) {
   cache::CompileKey key = cache::MakeCompileKey(job, source, compiler_build_);
   if (absl::Status remembered = RememberedFailure(key.hash); !remembered.ok()) {
     metrics_->compile_failed->Increment();
     done(remembered);
     return;
   }
-  if (Join(key.hash, timeout, std::move(done))) pool_->Run([this, key, job] { Lead(key, job, 0); });
+  if (Join(key.hash, timeout, std::move(done)))
+    pool_->Run([this, key, job, background] { Lead(key, job, background); });
 }
 
 void CompileService::CompileAnew(const storage::CompileJob& job, const cache::SourceText& source,
-                                 absl::Duration timeout, Callback done) {
+                                 absl::Duration timeout, Callback done, bool background) {
   cache::CompileKey key = cache::MakeCompileKey(job, source, compiler_build_);
   if (Join(key.hash, timeout, std::move(done)))
-    pool_->Run([this, key, job] { Compile(key, job, 0); });
+    pool_->Run([this, key, job, background] { Compile(key, job, background, 0); });
 }
 
 // True: the caller leads.
@@ -118,7 +119,7 @@ bool CompileService::Join(const std::string& hash, absl::Duration timeout, Callb
 }
 
 void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJob& job,
-                          int attempt) {
+                          bool background) {
   absl::StatusOr<cache::Lookup<storage::ArtifactRecord>> found = store_->FindArtifact(key);
   if (found.ok() && found->found()) {
     absl::Status valid = ValidateArtifact(found->record.artifact(), job);
@@ -142,15 +143,16 @@ void CompileService::Lead(const cache::CompileKey& key, const storage::CompileJo
     flights_.Finish(key.hash, failure);
     return;
   }
-  Compile(key, job, attempt);
+  Compile(key, job, background, 0);
 }
 
 void CompileService::Compile(const cache::CompileKey& key, const storage::CompileJob& job,
-                             int attempt) {
+                             bool background, int attempt) {
   worker::WorkerRequest request;
+  request.set_background(background);
   *request.mutable_compile() = job;
   Clock::time_point start = Clock::now();
-  backend_->Run(std::move(request), [this, key, job, attempt,
+  backend_->Run(std::move(request), [this, key, job, background, attempt,
                                      start](absl::StatusOr<worker::WorkerResponse> response) {
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (response.ok()) {
@@ -162,12 +164,13 @@ void CompileService::Compile(const cache::CompileKey& key, const storage::Compil
       std::string reason = ReasonOf(response.status());
       if (reason == "COMPILER_DIED") metrics_->workers_died->Increment();
       if (reason == "COMPILE_TIMEOUT") metrics_->workers_killed_deadline->Increment();
-      pool_->Run([this, key, job, attempt, reason, status = response.status()] {
+      pool_->Run([this, key, job, background, attempt, reason, status = response.status()] {
         // Once more: the worker may have been killed from outside. A second death is the kernel's.
         if (attempt == 0 && reason == "COMPILER_DIED")
-          Compile(key, job, 1);
+          Compile(key, job, background, 1);
         else
-          Fail(key, job, status);
+          // What was starved in the background may be done in time when somebody waits for it.
+          Fail(key, job, status, /*remember=*/!background || !MayBeTheLimits(status));
       });
     }
   });
@@ -205,12 +208,12 @@ void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJo
 }
 
 void CompileService::Fail(const cache::CompileKey& key, const storage::CompileJob& job,
-                          const absl::Status& status) {
+                          const absl::Status& status, bool remember) {
   if (absl::IsDeadlineExceeded(status))
     metrics_->compile_timeout->Increment();
   else
     metrics_->compile_failed->Increment();
-  if (WouldRepeat(status) && remember_failures_ > absl::ZeroDuration()) {
+  if (remember && WouldRepeat(status) && remember_failures_ > absl::ZeroDuration()) {
     Remember(key.hash, status, remember_failures_);
     absl::Time now = absl::Now();
     storage::FailureRecord record;

@@ -48,13 +48,14 @@ class CompileService {
                  Metrics* metrics, std::string compiler_build, absl::Duration remember_failures,
                  std::string limits = "");
 
-  // `timeout` bounds this caller's wait, not the compile.
+  // `timeout` bounds this caller's wait, not the compile. `background`: what must be compiled is
+  // no matter of hurry.
   void GetOrCompile(const storage::CompileJob& job, const cache::SourceText& source,
-                    absl::Duration timeout, Callback done);
+                    absl::Duration timeout, Callback done, bool background = false);
 
   // As GetOrCompile, but compiles also where the cache has the artifact, and replaces it.
   void CompileAnew(const storage::CompileJob& job, const cache::SourceText& source,
-                   absl::Duration timeout, Callback done);
+                   absl::Duration timeout, Callback done, bool background = false);
 
   cache::CompileKey KeyOf(const storage::CompileJob& job, const cache::SourceText& source) const {
     return cache::MakeCompileKey(job, source, compiler_build_);
@@ -75,12 +76,13 @@ class CompileService {
   };
 
   bool Join(const std::string& hash, absl::Duration timeout, Callback done);
-  void Lead(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
-  void Compile(const cache::CompileKey& key, const storage::CompileJob& job, int attempt);
+  void Lead(const cache::CompileKey& key, const storage::CompileJob& job, bool background);
+  void Compile(const cache::CompileKey& key, const storage::CompileJob& job, bool background,
+               int attempt);
   void Keep(const cache::CompileKey& key, const storage::CompileJob& job,
             worker::WorkerResponse response, double seconds);
   void Fail(const cache::CompileKey& key, const storage::CompileJob& job,
-            const absl::Status& status);
+            const absl::Status& status, bool remember = true);
   // Of this process, and of those before it (which reads the store).
   absl::Status RememberedFailure(const std::string& hash);
   absl::Status StoredFailure(const cache::CompileKey& key);

@@ -69,6 +69,11 @@ WorkerPool::WorkerPool(WorkerPoolOptions options) : options_(std::move(options))
     slots_.push_back(std::make_unique<Slot>());
     slots_.back()->shown.state = "starting";
   }
+  for (int i = 0; i < options_.background_workers; ++i) {
+    slots_.push_back(std::make_unique<Slot>());
+    slots_.back()->background = true;
+    slots_.back()->shown.state = "stopped";
+  }
 }
 
 WorkerPool::~WorkerPool() { Stop(); }
@@ -87,31 +92,36 @@ void WorkerPool::Stop() {
     stopping_ = true;
   }
   wake_.notify_all();
+  wake_background_.notify_all();
   for (std::unique_ptr<Slot>& slot : slots_)
     if (slot->thread.joinable()) slot->thread.join();
   std::deque<Job> unanswered;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     unanswered.swap(jobs_);
+    for (Job& job : background_jobs_) unanswered.push_back(std::move(job));
+    background_jobs_.clear();
   }
   for (Job& job : unanswered) job.done(absl::UnavailableError("the daemon is stopping"));
 }
 
 void WorkerPool::Run(worker::WorkerRequest request, Callback done) {
   Start();
+  const bool background = request.background() && options_.background_workers > 0;
+  std::deque<Job>& jobs = background ? background_jobs_ : jobs_;
   absl::Status refused;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (stopping_)
       refused = absl::UnavailableError("the daemon is stopping");
-    else if (jobs_.size() >= options_.queue_limit)
+    else if (jobs.size() >= options_.queue_limit)
       refused = Error(absl::StatusCode::kResourceExhausted, "COMPILE_QUEUE_FULL",
-                      absl::StrCat(jobs_.size(), " compiles are waiting already"));
+                      absl::StrCat(jobs.size(), " compiles are waiting already"));
     else
-      jobs_.push_back({std::move(request), std::move(done)});
+      jobs.push_back({std::move(request), std::move(done)});
   }
   if (refused.ok())
-    wake_.notify_one();
+    (background ? wake_background_ : wake_).notify_one();
   else
     done(refused);
 }
@@ -143,7 +153,8 @@ bool WorkerPool::EnsureRunning(Slot* slot, absl::Status* failure) {
     ++slot->shown.restarts;
   }
   absl::StatusOr<ChildProcess> child =
-      ChildProcess::Start(options_.command, "--worker-fd=", options_.memory_bytes);
+      ChildProcess::Start(slot->background ? options_.background_command : options_.command,
+                          "--worker-fd=", options_.memory_bytes);
   if (!child.ok()) {
     *failure = child.status();
     Show(slot, "stopped");
@@ -157,23 +168,25 @@ bool WorkerPool::EnsureRunning(Slot* slot, absl::Status* failure) {
 
 void WorkerPool::Loop(Slot* slot) {
   absl::Status failure;
-  EnsureRunning(slot, &failure);
+  if (!slot->background) EnsureRunning(slot, &failure);
+  std::deque<Job>& jobs = slot->background ? background_jobs_ : jobs_;
+  std::condition_variable& wake = slot->background ? wake_background_ : wake_;
   while (true) {
     Job job;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       // A worker that dies while idle is replaced within a second, so that no job pays for its
       // start.
-      bool woken = wake_.wait_for(lock, std::chrono::seconds(1),
-                                  [this] { return stopping_ || !jobs_.empty(); });
+      bool woken = wake.wait_for(lock, std::chrono::seconds(1),
+                                 [&] { return stopping_ || !jobs.empty(); });
       if (stopping_) return;
       if (!woken) {
         lock.unlock();
-        EnsureRunning(slot, &failure);
+        if (!slot->background || slot->child.running()) EnsureRunning(slot, &failure);
         continue;
       }
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      job = std::move(jobs.front());
+      jobs.pop_front();
     }
     absl::StatusOr<worker::WorkerResponse> answer = Execute(slot, job.request);
     job.done(std::move(answer));

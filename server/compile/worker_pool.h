@@ -24,6 +24,10 @@ namespace tessera::server {
 struct WorkerPoolOptions {
   std::vector<std::string> command;  // argv of a worker; "--worker-fd=N" is appended
   int workers = 1;
+  // Further workers, which take background work alone. They start with their first job. 0: such
+  // work waits with the rest.
+  std::vector<std::string> background_command;
+  int background_workers = 0;
   uint64_t memory_bytes = 0;  // address space of a worker; 0: no limit
   absl::Duration job_limit = absl::Seconds(120);
   // Jobs that may wait; more are refused with RESOURCE_EXHAUSTED.
@@ -47,6 +51,7 @@ class WorkerPool : public CompileBackend {
     Callback done;
   };
   struct Slot {
+    bool background = false;
     std::thread thread;
     ChildProcess child;   // of the slot's thread alone
     BackendWorker shown;  // guarded by mutex_
@@ -61,8 +66,8 @@ class WorkerPool : public CompileBackend {
 
   const WorkerPoolOptions options_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Job> jobs_;
+  std::condition_variable wake_, wake_background_;
+  std::deque<Job> jobs_, background_jobs_;
   bool started_ = false, stopping_ = false;
   std::vector<std::unique_ptr<Slot>> slots_;
 };

@@ -55,6 +55,16 @@ struct Config {
   std::string warmup_manifest;
   std::string warmup_on_failure = "hold";
   std::string jit_monitor = "warn";
+  std::string tuning = "amortised";
+  bool tuning_frozen = false;
+  double tuning_device_share = 0.1;
+  absl::Duration tuning_latency_gpu = absl::Microseconds(200);
+  absl::Duration tuning_latency_cpu = absl::Milliseconds(2);
+  absl::Duration tuning_horizon = absl::Hours(1);
+  uint64_t tuning_candidates = 256;
+  uint64_t tuning_workers = 1;
+  uint64_t tuning_nice = 19;
+  absl::Duration tuning_kernel_limit = absl::Seconds(5);
   uint64_t tuning_scratch_bytes = uint64_t{4} << 30;
   absl::Duration drain_limit = absl::Seconds(20);
 

@@ -70,6 +70,19 @@ Setting Count(const char* name, uint64_t Config::*field, uint64_t most, const ch
           [field](const Config& config) { return absl::StrCat(config.*field); }};
 }
 
+// From 0 to 1.
+Setting Share(const char* name, double Config::*field, const char* manual) {
+  return {name, manual,
+          [field](absl::string_view text, Config* config) {
+            double value = 0;
+            if (!absl::SimpleAtod(text, &value) || !(value >= 0 && value <= 1))
+              return Bad(text, "a share from 0 to 1 is");
+            config->*field = value;
+            return absl::OkStatus();
+          },
+          [field](const Config& config) { return absl::StrCat(config.*field); }};
+}
+
 Setting Mode(const char* name, uint64_t Config::*field, const char* manual) {
   return {name, manual,
           [field](absl::string_view text, Config* config) {
@@ -222,6 +235,37 @@ std::vector<Setting> MakeSettings() {
             "with the manifest entry that would have covered it), error (it is refused with "
             "FAILED_PRECONDITION; what the\n"
             "cache has is still loaded)."),
+      Text("tuning", &Config::tuning,
+           "When autotuned kernels are tuned while they serve; launches never wait for it.\n"
+           "fixed (never: the first configuration that fits), bucketed (all configurations, once "
+           "for every bucket of\n"
+           "shapes), candidates(N) (N configurations, once for every shape), exhaustive (all, once "
+           "for every shape),\n"
+           "amortised (what repays, when it repays). By kernel: tessera tunings policy."),
+      Flag("tuning_frozen", &Config::tuning_frozen,
+           "Use stored choices and measure nothing, so that every start runs the same code."),
+      Share("tuning_device_share", &Config::tuning_device_share,
+            "The share of a device's time that measurements may take while it serves, 0 to 1. An "
+            "explicit tuning takes what it needs."),
+      Time("tuning_latency_gpu", &Config::tuning_latency_gpu,
+           "How long a measurement may hold up a launch on a GPU. Candidates that run longer are "
+           "measured on a part of\n"
+           "their grid, or when the GPU has been idle for a while."),
+      Time("tuning_latency_cpu", &Config::tuning_latency_cpu,
+           "Likewise on the CPU, where candidates also run at a lower priority than launches."),
+      Time("tuning_horizon", &Config::tuning_horizon,
+           "amortised: how far ahead the rate of launches seen so far is trusted. Seconds."),
+      Count("tuning_candidates", &Config::tuning_candidates, 100000,
+            "Configurations measured for one bucket at most."),
+      Count("tuning_workers", &Config::tuning_workers, 256,
+            "Compiler processes for candidates, besides those for launches. 0: those for launches "
+            "compile candidates, too."),
+      Count("tuning_nice", &Config::tuning_nice, 19,
+            "How far below the daemon's own the priority of those processes is, as nice(1) counts: "
+            "19 yields to all\n"
+            "others. On the CPU candidates also run at this, but no more than 10."),
+      Time("tuning_kernel_limit", &Config::tuning_kernel_limit,
+           "A candidate that runs longer is ended and rejected. Seconds."),
       Bytes(
           "tuning_scratch_bytes", &Config::tuning_scratch_bytes,
           "Memory for copies of a launch's buffers while its configurations are measured, bytes."),

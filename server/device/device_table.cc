@@ -38,6 +38,12 @@ Device* DeviceTable::Add(DeviceDescription description, Device::Starter starter)
   return devices_.back().get();
 }
 
+void DeviceTable::AddTuning(Device* device, Device::Starter starter) {
+  int index = static_cast<int>(devices_.size() + tuning_.size());
+  tuning_.push_back(std::make_unique<Device>(device->description(), index, std::move(starter)));
+  device->tuning_ = tuning_.back().get();
+}
+
 absl::StatusOr<Device*> DeviceTable::Find(absl::string_view name) const {
   if (name.empty() && !devices_.empty()) return devices_[0].get();
   for (const std::unique_ptr<Device>& device : devices_) {

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/worker/worker.pb.h"
 #include "runtime/executor/executor_client.h"
+#include "server/device/measurement_gate.h"
 
 namespace tessera::server {
 
@@ -49,6 +50,12 @@ class Device {
   // next caller.
   absl::StatusOr<runtime::ExecutorClient*> Start();
 
+  // Launches of clients and measurements of the tuner take turns.
+  MeasurementGate* gate() const { return &gate_; }
+  // The same device with an executor of its own, which maps no memory of clients: where candidates
+  // of the tuner run. Null: there is none.
+  Device* tuning() const { return tuning_; }
+
   // What its executor last said about a GPU. Does not block.
   worker::DeviceStats stats() const {
     std::lock_guard<std::mutex> lock(stats_mutex_);
@@ -58,8 +65,11 @@ class Device {
   void RefreshStats();
 
  private:
+  friend class DeviceTable;
   const DeviceDescription description_;
   const int index_;
+  mutable MeasurementGate gate_;
+  Device* tuning_ = nullptr;
   const Starter starter_;
   std::mutex starting_;
   std::unique_ptr<runtime::ExecutorClient> owned_;
@@ -72,6 +82,8 @@ class DeviceTable {
  public:
   // The first device added is the default one.
   Device* Add(DeviceDescription description, Device::Starter starter);
+  // Gives a device its `tuning()`. It is not found by name and not in all(). After the last Add.
+  void AddTuning(Device* device, Device::Starter starter);
 
   // "" is the default device; "cpu" is "cpu:0"; a GPU is also found by its UUID ("cuda:GPU-..." or
   // "GPU-..."). INVALID_ARGUMENT lists what there is.
@@ -79,7 +91,7 @@ class DeviceTable {
   const std::vector<std::unique_ptr<Device>>& all() const { return devices_; }
 
  private:
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Device>> devices_, tuning_;
 };
 
 }  // namespace tessera::server

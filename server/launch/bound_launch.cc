@@ -608,14 +608,79 @@ storage::CompileJob MakeCompileJob(const KernelModel& kernel, const Device& devi
   return job;
 }
 
-std::string TuningBucket(const KernelModel& kernel, const BoundLaunch& bound) {
+std::string TuningBucket(const KernelModel& kernel, const BoundLaunch& bound, KeyLabel label) {
   std::string text;
-  for (int parameter : kernel.tuning_key())
+  for (int parameter : kernel.tuning_key()) {
+    const BoundArgument& argument = bound.arguments[parameter];
     absl::StrAppend(&text, text.empty() ? "" : " ", kernel.parameters()[parameter].name, "=",
-                    PrintValue(ValueOf(bound.arguments[parameter])));
+                    argument.kind == ArgumentKind::kInteger ? label(parameter, argument.integer)
+                                                            : PrintValue(ValueOf(argument)));
+  }
   text += " |";
   for (const BoundArgument& argument : bound.arguments) AppendElementTypes(argument, &text);
   return text;
+}
+
+std::string TuningBucket(const KernelModel& kernel, const BoundLaunch& bound) {
+  return TuningBucket(kernel, bound, [](int, int64_t value) { return absl::StrCat(value); });
+}
+
+namespace {
+
+// Calls `visit` with every integer argument outside the key.
+template <typename Visit>
+void VisitOtherIntegers(const KernelModel& kernel, const BoundLaunch& bound, Visit visit) {
+  const std::vector<int>& key = kernel.tuning_key();
+  for (int i = 0; i < static_cast<int>(bound.arguments.size()); ++i)
+    if (bound.arguments[i].kind == ArgumentKind::kInteger && !kernel.parameters()[i].is_constexpr &&
+        std::find(key.begin(), key.end(), i) == key.end())
+      visit(i, bound.arguments[i].integer);
+}
+
+void AppendElementCodes(const BoundArgument& argument, std::string* bytes) {
+  if (argument.kind == ArgumentKind::kPointer)
+    bytes->push_back(static_cast<char>(1 + static_cast<int>(argument.element)));
+  for (const BoundArgument& item : argument.items) AppendElementCodes(item, bytes);
+}
+
+}  // namespace
+
+std::string OtherIntegers(const KernelModel& kernel, const BoundLaunch& bound) {
+  std::string text;
+  VisitOtherIntegers(kernel, bound, [&](int parameter, int64_t value) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", kernel.parameters()[parameter].name, "=",
+                    value);
+  });
+  return text;
+}
+
+uint64_t HashOtherIntegers(const KernelModel& kernel, const BoundLaunch& bound) {
+  uint64_t hash = 1469598103934665603u;
+  VisitOtherIntegers(kernel, bound, [&](int, int64_t value) {
+    hash = (hash ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  });
+  return hash;
+}
+
+void AppendTuningSignature(const KernelModel& kernel, const BoundLaunch& bound,
+                           std::string* bytes) {
+  for (int parameter : kernel.tuning_key()) {
+    const BoundArgument& argument = bound.arguments[parameter];
+    bytes->push_back(static_cast<char>(argument.kind));
+    if (argument.kind == ArgumentKind::kInteger || argument.kind == ArgumentKind::kBoolean) {
+      bytes->append(reinterpret_cast<const char*>(&argument.integer), sizeof(argument.integer));
+    } else if (argument.kind == ArgumentKind::kReal) {
+      bytes->append(reinterpret_cast<const char*>(&argument.real), sizeof(argument.real));
+    } else {
+      std::string text = PrintValue(ValueOf(argument));
+      uint32_t size = static_cast<uint32_t>(text.size());
+      bytes->append(reinterpret_cast<const char*>(&size), sizeof(size));
+      bytes->append(text);
+    }
+  }
+  bytes->push_back('\0');
+  for (const BoundArgument& argument : bound.arguments) AppendElementCodes(argument, bytes);
 }
 
 }  // namespace tessera::server

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/storage/artifacts.pb.h"
@@ -80,8 +81,17 @@ storage::CompileJob MakeCompileJob(const KernelModel& kernel, const Device& devi
                                    const BoundLaunch& bound);
 
 // The tuning bucket of a launch: "M=512 N=1000 | fp16 fp16 fp32" (key arguments, then the tensors'
-// element types).
+// element types). `label` writes integers of the key; without it each value is a bucket.
+using KeyLabel = absl::FunctionRef<std::string(int parameter, int64_t value)>;
+std::string TuningBucket(const KernelModel& kernel, const BoundLaunch& bound, KeyLabel label);
 std::string TuningBucket(const KernelModel& kernel, const BoundLaunch& bound);
+// The integer arguments outside the key, constexprs left out: "lda=1000 ldb=64".
+std::string OtherIntegers(const KernelModel& kernel, const BoundLaunch& bound);
+
+// For launches of one kernel: the same bytes exactly where TuningBucket is the same. Cheap.
+void AppendTuningSignature(const KernelModel& kernel, const BoundLaunch& bound, std::string* bytes);
+// Likewise for OtherIntegers, save for collisions.
+uint64_t HashOtherIntegers(const KernelModel& kernel, const BoundLaunch& bound);
 
 }  // namespace tessera::server
 

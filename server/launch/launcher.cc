@@ -1,5 +1,7 @@
 #include "server/launch/launcher.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "server/launch/detached_answer.h"
+#include "server/launch/guard_policy.h"
 #include "server/launch/launch_checks.h"
 #include "server/launch/recipe.h"
 #include "server/launch/placement.h"
@@ -42,6 +45,12 @@ class ThreadBoundLaunch {
 // Why a configuration may be passed over: it outgrows a limit of the target.
 bool OutgrowsTarget(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
+}
+
+// Whether a variant can never be had, unlike one that comes too late.
+bool CannotBeHad(const absl::Status& status) {
+  return !absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status) &&
+         !absl::IsCancelled(status);
 }
 
 // For metrics: the machine-readable reason, else the code's name.
@@ -87,7 +96,13 @@ struct Launcher::Attempt {
   absl::InlinedVector<std::shared_ptr<Region>, 8> regions;
   int config_index = 0;         // counts from 1
   bool config_is_ours = false;  // nobody asked for it: another one will do
+  bool default_meanwhile = false;  // see RunsDefaultMeanwhile
+  std::shared_ptr<ConfigChoices::Observer> observer;
   bool compiled_anew = false, stages_made = false;  // what the request asks for once
+  bool guard_decided = false;
+  std::shared_ptr<GuardRecord> guard;  // of a launch that is to run guarded
+  GuardPolicy guard_policy;
+  std::string guard_note;  // why it does not
 };
 
 namespace {
@@ -144,6 +159,26 @@ std::string AddNotes(Variant& variant, const BoundLaunch& bound, const uint32_t 
   return blame;
 }
 
+bool SharedByMps(const Device& device) { return device.description().gpu.sharing() == "mps"; }
+
+GuardPolicy GuardOf(const Session& session, const Device& device) {
+  const bool same_user = session.peer() && session.peer()->uid == geteuid();
+  return GuardInForce(session.guard_policy(), SharedByMps(device), same_user);
+}
+
+// So much of the grid, the last dimension first.
+void ReduceGrid(GridShare* share, uint32_t grid[3]) {
+  double left = std::min(share->wanted, 1.0);
+  share->ran = 1;
+  for (int i = 2; i >= 0; --i) {
+    uint32_t some = std::max<uint32_t>(1, static_cast<uint32_t>(grid[i] * left));
+    double part = static_cast<double>(some) / grid[i];
+    left = std::min(left / part, 1.0);
+    share->ran *= part;
+    grid[i] = some;
+  }
+}
+
 // What a submitted launch holds until its result comes.
 struct InFlight {
   std::shared_ptr<Session> session;
@@ -155,12 +190,16 @@ struct InFlight {
   std::string blame;  // see AddNotes
   Launcher::Done done;
   std::vector<std::shared_ptr<DeviceEvent>> events;
+  std::shared_ptr<ConfigChoices::Observer> observer;
+  int config_index = 0;
+  MeasurementGate* gate = nullptr;  // null: a launch of the tuner, which counts nowhere
+  std::shared_ptr<GuardRecord> guard;
 };
 
 }  // namespace
 
 Launcher::Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules,
-                   CompileService* compiler, cache::CacheStore* store, const ConfigChoices* choices,
+                   CompileService* compiler, cache::CacheStore* store, ConfigChoices* choices,
                    TaskPool* pool, Timer* timer, Metrics* metrics, LauncherLimits limits)
     : sessions_(sessions),
       devices_(devices),
@@ -177,7 +216,7 @@ void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait,
                       api::LaunchResponse* response, Done done) {
   response->set_tag(request.tag());
   auto refuse = [&](const absl::Status& status) {
-    metrics_->CountRejectedLaunch(ReasonOf(status));
+    if (wait.tuning_device == nullptr) metrics_->CountRejectedLaunch(ReasonOf(status));
     done(status);
   };
   if (!accepting_.load(std::memory_order_relaxed))
@@ -189,7 +228,9 @@ void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait,
     return refuse(Error(absl::StatusCode::kResourceExhausted, "TOO_MANY_LAUNCHES",
                         absl::StrCat("the session has its limit of ", (*session)->launch_limit(),
                                      " launches in flight")));
-  in_flight_.fetch_add(1, std::memory_order_relaxed);
+  // Nobody waits for those of the tuner, at the end either.
+  const bool counts = wait.tuning_device == nullptr && !wait.prepare_only;
+  if (counts) in_flight_.fetch_add(1, std::memory_order_relaxed);
   Attempt attempt;
   attempt.request = &request;
   attempt.session = *std::move(session);
@@ -205,6 +246,7 @@ void Launcher::Launch(const api::LaunchRequest& request, LaunchWait wait,
   if (missing == Missing::kNothing) return;
   auto kept = std::make_shared<Attempt>(std::move(attempt));
   kept->copy = request;
+  kept->copy.clear_more();  // launches of their own
   kept->request = &kept->copy;
   kept->wait.spin = absl::ZeroDuration();
   MakeReady(std::move(kept), missing);
@@ -215,7 +257,10 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
   if (request.plan() != 0)
     return Error(absl::StatusCode::kUnimplemented, "PLANS",
                  "launch plans are not supported yet; send the launch in full");
-  ASSIGN_OR_RETURN(attempt->device, devices_->Find(request.device()));
+  attempt->device = attempt->wait.tuning_device;
+  if (attempt->device == nullptr) {
+    ASSIGN_OR_RETURN(attempt->device, devices_->Find(request.device()));
+  }
   if (request.program_order_seed() != 0 && attempt->device->description().target != "interpreter")
     return Error(absl::StatusCode::kInvalidArgument, "PROGRAM_ORDER",
                  absl::StrCat("device ", attempt->device->name(),
@@ -251,7 +296,10 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
   std::shared_ptr<Variant> variant = attempt->kernel->FindVariant(bound->key);
   const bool anew = request.compile_anew() && !attempt->compiled_anew;
   const bool stages = request.emit_size() > 0 && !attempt->stages_made;
+  if (!anew && !stages) ApplyGuard(attempt, choice, bound, &variant);
   if (variant == nullptr || anew || stages) {
+    if (!anew && !stages && RunsDefaultMeanwhile(attempt, choice, *bound))
+      return TrySubmit(attempt, missing);
     attempt->key = bound->key;
     attempt->job = MakeCompileJob(*attempt->kernel, *attempt->device, *bound);
     attempt->recipe = std::make_shared<const api::CompileRequest>(
@@ -265,7 +313,90 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
       *missing = Missing::kMappings;
       return absl::OkStatus();
     }
+  if (attempt->wait.prepare_only) {
+    attempt->response->set_compile_seconds(attempt->compile_seconds);
+    Finish(attempt, absl::OkStatus());
+    return absl::OkStatus();
+  }
+  if (attempt->wait.grid_share != nullptr) ReduceGrid(attempt->wait.grid_share.get(), grid);
   return Submit(attempt, std::move(variant), grid, bound);
+}
+
+bool Launcher::RunsDefaultMeanwhile(Attempt* attempt, const ConfigChoice& choice,
+                                    const BoundLaunch& bound) {
+  const KernelModel& kernel = *attempt->kernel;
+  if (!attempt->config_is_ours || attempt->default_meanwhile || attempt->observer == nullptr ||
+      attempt->wait.prepare_only)
+    return false;
+  ChosenConfig chosen;
+  if (!DefaultConfig(kernel, *attempt->device, &chosen).ok() ||
+      chosen.choice.index == attempt->config_index)
+    return false;
+  BoundLaunch other;
+  if (!BindArguments(attempt->request->arguments(), kernel, attempt->session.get(), &other).ok() ||
+      !CompleteAndSpecialise(kernel, *attempt->device, chosen.choice, attempt->request->options(),
+                             &other)
+           .ok() ||
+      kernel.FindVariant(other.key) == nullptr)
+    return false;
+  attempt->default_meanwhile = true;
+  attempt->guard_decided = false;  // of the other variant
+  attempt->guard.reset();
+  EnsureVariant(attempt->kernel, attempt->device, bound.key,
+                MakeCompileJob(kernel, *attempt->device, bound),
+                std::make_shared<const api::CompileRequest>(
+                    MakeRecipe(*attempt->request, *attempt->device, choice, bound.options)),
+                /*anew=*/false, absl::InfiniteDuration(),
+                [kernel = attempt->kernel, device = attempt->device, index = choice.index](absl::StatusOr<LoadedVariant> loaded) {
+                  if (!loaded.ok() && index > 0 && OutgrowsTarget(loaded.status()))
+                    kernel->MarkUnusable(index, *device);
+                },
+                /*background=*/true);
+  return true;
+}
+
+void Launcher::ApplyGuard(Attempt* attempt, const ConfigChoice& choice, BoundLaunch* bound,
+                          std::shared_ptr<Variant>* variant) {
+  if (!attempt->device->description().is_gpu() || IsGuarded(bound->options)) return;
+  const bool first_time = !std::exchange(attempt->guard_decided, true);
+  if (first_time) {
+    attempt->guard_policy = GuardOf(*attempt->session, *attempt->device);
+    if (attempt->guard_policy.mode == GuardPolicy::Mode::kNever) return;
+    std::shared_ptr<GuardRecord> record =
+        *variant != nullptr ? (*variant)->guard : attempt->kernel->GuardRecordOf(bound->key);
+    if (record->Due(attempt->guard_policy)) attempt->guard = std::move(record);
+  }
+  if (attempt->guard == nullptr) return;
+  // The next launch will want the plain one: made meanwhile. Not on this thread, whose `bound` it
+  // could need.
+  if (first_time && *variant == nullptr && !RefusesCompiles(*attempt) &&
+      attempt->guard_policy.mode != GuardPolicy::Mode::kAlways) {
+    pool_->Run([this, kernel = attempt->kernel, device = attempt->device, key = bound->key,
+                job = MakeCompileJob(*attempt->kernel, *attempt->device, *bound),
+                recipe = std::make_shared<const api::CompileRequest>(
+                    MakeRecipe(*attempt->request, *attempt->device, choice, bound->options))] {
+      EnsureVariant(kernel, device, key, job, recipe, /*anew=*/false, absl::InfiniteDuration(),
+                    [](const absl::StatusOr<LoadedVariant>&) {});
+    });
+  }
+  std::shared_ptr<Variant> plain = std::move(*variant);
+  (*bound->options.mutable_extra())[kGuardedOption] = "1";
+  MakeVariantKey(*attempt->device, bound);
+  *variant = attempt->kernel->FindVariant(bound->key);
+  // Compiling ahead makes guarded variants under MPS alone. Elsewhere nobody's launch is refused
+  // for the want of one.
+  if (*variant != nullptr || !RefusesCompiles(*attempt) || SharedByMps(*attempt->device) ||
+      attempt->session->guard_policy().mode != GuardPolicy::Mode::kDefault)
+    return;
+  attempt->guard.reset();
+  bound->options.mutable_extra()->erase(kGuardedOption);
+  MakeVariantKey(*attempt->device, bound);
+  *variant = std::move(plain);
+}
+
+bool Launcher::RefusesCompiles(const Attempt& attempt) const {
+  return jit_observer_ != nullptr && !attempt.wait.may_compile &&
+         serving_.load(std::memory_order_relaxed) && jit_observer_->refuses();
 }
 
 // In this order: given in full (by value or as arguments), forced by number, stored for the bucket,
@@ -300,17 +431,26 @@ absl::Status Launcher::ChooseConfig(Attempt* attempt, const BoundLaunch& bound,
   ASSIGN_OR_RETURN(bool given_in_full, ConfigIsGivenInFull(kernel, bound));
   if (given_in_full) return absl::OkStatus();
   attempt->config_is_ours = true;
-  return ConfigInForce(kernel, *attempt->device, bound, chosen);
+  if (attempt->default_meanwhile) return DefaultConfig(kernel, *attempt->device, chosen);
+  return ConfigInForce(kernel, *attempt->device, bound, &request, chosen, &attempt->observer);
 }
 
 absl::Status Launcher::ConfigInForce(const KernelModel& kernel, const Device& device,
-                                     const BoundLaunch& bound, ChosenConfig* chosen) const {
-  ConfigChoices::Choice stored = choices_->Find(kernel, TuningBucket(kernel, bound), device);
+                                     const BoundLaunch& bound, const api::LaunchRequest* request,
+                                     ChosenConfig* chosen,
+                                     std::shared_ptr<ConfigChoices::Observer>* observer) const {
+  ConfigChoices::Choice stored = choices_->Find(kernel, bound, request, device);
+  if (observer != nullptr) *observer = std::move(stored.observer);
   if (stored.config != nullptr && kernel.Usable(stored.index, device)) {
     chosen->keep = std::move(stored.config);
     chosen->choice = {stored.index, chosen->keep.get()};
     return absl::OkStatus();
   }
+  return DefaultConfig(kernel, device, chosen);
+}
+
+absl::Status Launcher::DefaultConfig(const KernelModel& kernel, const Device& device,
+                                     ChosenConfig* chosen) const {
   int count = static_cast<int>(kernel.configs().size());
   for (int i = 1; i <= count; ++i)
     if (kernel.Usable(i, device)) {
@@ -332,6 +472,8 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   response->set_outcome(OutcomeName(attempt->outcome));
   response->set_compile_seconds(attempt->compile_seconds);
   response->set_config(attempt->config_index);
+  response->set_guarded(variant->guarded);
+  if (!attempt->guard_note.empty()) response->add_notes(attempt->guard_note);
   std::string blame;
   if (attempt->wait.is_traffic) {
     blame = AddNotes(*variant, *bound, grid, response);
@@ -361,22 +503,37 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
                    std::move(attempt->kernel),  attempt->device,           response,
                    std::move(blame),            std::move(attempt->done)};
   launch->events = std::move(events);
-  metrics_->launches_in_flight->Increment();
+  // A run on scratch memory proves nothing of clients' launches.
+  if (attempt->wait.is_traffic) launch->guard = std::move(attempt->guard);
+  launch->observer = std::move(attempt->observer);
+  launch->config_index = attempt->config_index;
+  if (attempt->wait.tuning_device == nullptr) {
+    launch->gate = launch->device->gate();
+    launch->gate->Enter();
+    metrics_->launches_in_flight->Increment();
+  }
   executor->Submit(command, attempt->wait.spin, [this, launch](runtime::LaunchResult result) {
     std::unique_ptr<InFlight> owned(launch);
-    metrics_->launches_in_flight->Decrement();
+    const bool counts = owned->gate != nullptr;
+    if (counts) {
+      owned->gate->Leave();
+      metrics_->launches_in_flight->Decrement();
+    }
     owned->response->set_queue_seconds(result.queue_seconds);
     owned->response->set_kernel_seconds(result.kernel_seconds);
     if (!result.printed.empty()) owned->response->set_printed(std::move(result.printed));
-    if (result.status.ok()) {
+    if (result.status.ok() && owned->observer != nullptr)
+      owned->observer->Launched(owned->config_index, result.kernel_seconds);
+    if (counts && result.status.ok()) {
       metrics_->launch_queue_seconds->Observe(result.queue_seconds);
       metrics_->launch_seconds->Observe(result.kernel_seconds);
       metrics_->CountDeviceTime(owned->device->index(), result.queue_seconds,
                                 result.kernel_seconds);
       if (owned->kernel->stats != nullptr) owned->kernel->stats->CountLaunch(result.kernel_seconds);
-    } else if (owned->kernel->stats != nullptr) {
+    } else if (counts && owned->kernel->stats != nullptr) {
       owned->kernel->stats->failures.fetch_add(1, std::memory_order_relaxed);
     }
+    if (owned->guard != nullptr && result.status.ok()) owned->guard->SetProven();
     // Regions and the variant go before the answer: a client that has its answer may rely on it.
     owned->regions.clear();
     owned->variant.reset();
@@ -384,14 +541,16 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
       result.status =
           LaunchError(result.status, owned->kernel->name(), owned->device->name(), owned->blame);
     owned->kernel.reset();
-    End(owned->session.get(), result.status, true);
+    End(owned->session.get(), result.status, true, counts);
     owned->done(std::move(result.status));
   });
   return absl::OkStatus();
 }
 
-void Launcher::End(Session* session, const absl::Status& status, bool reached_device) {
+void Launcher::End(Session* session, const absl::Status& status, bool reached_device,
+                   bool counts) {
   session->EndLaunch();
+  if (!counts) return;
   launches_.fetch_add(1, std::memory_order_relaxed);
   if (status.ok()) {
     metrics_->launch_ok->Increment();
@@ -406,7 +565,8 @@ void Launcher::End(Session* session, const absl::Status& status, bool reached_de
 }
 
 void Launcher::Finish(Attempt* attempt, absl::Status status) {
-  End(attempt->session.get(), status, false);
+  End(attempt->session.get(), status, false,
+      attempt->wait.tuning_device == nullptr && !attempt->wait.prepare_only);
   Done done = std::move(attempt->done);
   done(std::move(status));
 }
@@ -496,6 +656,8 @@ void Launcher::EnsureAttemptsVariant(std::shared_ptr<Attempt> attempt) {
               TellJitObserver(*attempt, loaded->compile_seconds, false);
           }
           TryAgain(attempt);
+        } else if (attempt->guard != nullptr && CannotBeHad(loaded.status())) {
+          WithoutGuard(attempt, loaded.status());
         } else if (attempt->config_is_ours && OutgrowsTarget(loaded.status())) {
           spdlog::info("configuration {} of {} does not fit {}: {}", attempt->config_index,
                        attempt->kernel->name(), attempt->device->name(),
@@ -505,7 +667,24 @@ void Launcher::EnsureAttemptsVariant(std::shared_ptr<Attempt> attempt) {
         } else {
           Finish(attempt.get(), loaded.status());
         }
-      });
+      },
+      attempt->wait.background);
+}
+
+// The guarded variant cannot be had. Where nobody asked for it by name the launch goes without.
+void Launcher::WithoutGuard(std::shared_ptr<Attempt> attempt, const absl::Status& reason) {
+  const std::string text =
+      absl::StrCat("kernel ", attempt->kernel->name(), " cannot run guarded: ", reason.message());
+  if (attempt->session->guard_policy().mode != GuardPolicy::Mode::kDefault) {
+    Finish(attempt.get(),
+           Error(reason.code(), "NOT_GUARDED", text, {{"kernel", attempt->kernel->name()}}));
+    return;
+  }
+  spdlog::warn("{}", text);
+  attempt->guard_note = text;
+  attempt->guard->SetProven();
+  attempt->guard.reset();
+  TryAgain(attempt);
 }
 
 std::string Launcher::TellJitObserver(const Attempt& attempt, double seconds, bool refused) {
@@ -557,7 +736,8 @@ absl::StatusOr<std::shared_ptr<KernelModel>> Launcher::KernelOf(
 void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device,
                              const std::string& key, const storage::CompileJob& job,
                              Recipe recipe, bool anew, absl::Duration timeout,
-                             std::function<void(absl::StatusOr<LoadedVariant>)> done) {
+                             std::function<void(absl::StatusOr<LoadedVariant>)> done,
+                             bool background) {
   std::string flight = absl::StrCat(kernel->id(), "/", key);
   bool lead =
       flights_.Join(flight, timeout, [done](const absl::StatusOr<LoadedVariant>& loaded, bool led) {
@@ -589,7 +769,8 @@ void Launcher::EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device
         pool_->Run([this, flight, kernel, device, key, recipe, compiled = *std::move(compiled)] {
           LoadVariant(flight, kernel, device, key, recipe, compiled);
         });
-      });
+      },
+      background);
 }
 
 void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel,
@@ -681,7 +862,7 @@ void Launcher::FlushUsage() {
       uint64_t launches = variant.launches.exchange(0, std::memory_order_relaxed);
       if (launches == 0) return;
       store_->AddUsage(variant.key, kernel->name(), kernel->module().id, launches, now);
-      if (on_usage_) on_usage_(*kernel, variant, launches, now);
+      if (on_usage_ && !variant.guarded) on_usage_(*kernel, variant, launches, now);
     });
 }
 
@@ -693,20 +874,24 @@ void Launcher::Synchronize(absl::string_view session, SynchronizeDone done) {
   });
 }
 
-absl::StatusOr<Launcher::Inspection> Launcher::Inspect(const api::LaunchRequest& request) {
-  Inspection inspection;
-  ASSIGN_OR_RETURN(inspection.device, devices_->Find(request.device()));
+void Launcher::UnloadVariants(const api::LaunchRequest& request, const Device& device) {
+  if (std::shared_ptr<KernelModel> kernel = FindKernel(request.module(), request.kernel()))
+    metrics_->kernel_variants->Set(variant_count_ -= kernel->DropVariantsOf(device));
+}
+
+absl::Status Launcher::Inspect(const api::LaunchRequest& request, Look look) {
+  ASSIGN_OR_RETURN(Device * device, devices_->Find(request.device()));
   std::shared_ptr<const Module> module = modules_->FindLoaded(request.module());
   if (module == nullptr)
     return Error(absl::StatusCode::kNotFound, "MODULE_UNKNOWN",
                  absl::StrCat("module ", request.module(), " is not loaded"));
-  ASSIGN_OR_RETURN(inspection.kernel, KernelOf(std::move(module), request.kernel()));
+  ASSIGN_OR_RETURN(std::shared_ptr<KernelModel> kernel,
+                   KernelOf(std::move(module), request.kernel()));
   ASSIGN_OR_RETURN(std::shared_ptr<Session> session, sessions_->Find(request.session()));
-  ThreadBoundLaunch scratch;
-  BoundLaunch* bound = scratch.get();
-  RETURN_IF_ERROR(BindArguments(request.arguments(), *inspection.kernel, session.get(), bound));
-  inspection.bucket = TuningBucket(*inspection.kernel, *bound);
-  return inspection;
+  BoundLaunch bound;
+  RETURN_IF_ERROR(BindArguments(request.arguments(), *kernel, session.get(), &bound));
+  look(kernel, bound, device);
+  return absl::OkStatus();
 }
 
 void Launcher::Compile(const api::CompileRequest& request, absl::Duration timeout,
@@ -750,9 +935,15 @@ void Launcher::CompileKnown(std::shared_ptr<const Module> module,
   }
   auto recipe = std::make_shared<api::CompileRequest>(request);
   recipe->set_device(bound.device->name());
-  EnsureVariant(bound.kernel, bound.device, bound.key, job, std::move(recipe), /*anew=*/false,
-                timeout,
-                [this, done, module, request, timeout, kernel = bound.kernel,
+  // First launches will run guarded: that variant too. One that cannot be guarded runs without.
+  auto ensure_guarded = [this, bound, recipe, timeout](std::function<void()> done) {
+    if (bound.guarded_key.empty()) return done();
+    EnsureVariant(bound.kernel, bound.device, bound.guarded_key, bound.guarded_job, recipe,
+                  /*anew=*/false, timeout,
+                  [done](const absl::StatusOr<LoadedVariant>&) { done(); });
+  };
+  EnsureVariant(bound.kernel, bound.device, bound.key, job, recipe, /*anew=*/false, timeout,
+                [this, done, module, request, timeout, ensure_guarded, kernel = bound.kernel,
                  device = bound.device, ours = bound.config_is_ours,
                  index = bound.chosen.choice.index](absl::StatusOr<LoadedVariant> loaded) {
                   if (!loaded.ok() && ours && OutgrowsTarget(loaded.status())) {
@@ -770,7 +961,7 @@ void Launcher::CompileKnown(std::shared_ptr<const Module> module,
                   variant.compile_seconds = loaded->compile_seconds;
                   variant.key_hex = loaded->variant->key.hex();
                   variant.notes = loaded->variant->notes;
-                  done(std::move(variant));
+                  ensure_guarded([done, variant] { done(variant); });
                 });
 }
 
@@ -781,13 +972,19 @@ absl::Status Launcher::BindCompile(std::shared_ptr<const Module> module,
   BoundLaunch facts;
   auto choose = [&](const BoundLaunch& so_far) -> absl::StatusOr<ConfigChoice> {
     bound->config_is_ours = true;
-    RETURN_IF_ERROR(ConfigInForce(*bound->kernel, *bound->device, so_far, &bound->chosen));
+    RETURN_IF_ERROR(ConfigInForce(*bound->kernel, *bound->device, so_far, nullptr, &bound->chosen,
+                                  nullptr));
     return bound->chosen.choice;
   };
   ASSIGN_OR_RETURN(bound->chosen.choice,
                    BindSignature(request, *bound->kernel, *bound->device, choose, &facts));
   bound->key = facts.key;
   bound->job = MakeCompileJob(*bound->kernel, *bound->device, facts);
+  if (!SharedByMps(*bound->device) || IsGuarded(facts.options)) return absl::OkStatus();
+  (*facts.options.mutable_extra())[kGuardedOption] = "1";
+  MakeVariantKey(*bound->device, &facts);
+  bound->guarded_key = facts.key;
+  bound->guarded_job = MakeCompileJob(*bound->kernel, *bound->device, facts);
   return absl::OkStatus();
 }
 

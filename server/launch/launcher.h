@@ -14,6 +14,7 @@
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -34,6 +35,12 @@ struct LauncherLimits {
   uint32_t variants = 4096;  // loaded at once; beyond it those unused longest go
 };
 
+// A part of a grid.
+struct GridShare {
+  double wanted = 1;  // of the programs; at least one runs
+  double ran = 1;
+};
+
 // How a caller waits for its launch.
 struct LaunchWait {
   absl::Duration timeout = absl::InfiniteDuration();  // for what must be made ready first
@@ -43,6 +50,14 @@ struct LaunchWait {
   // A client's: it is told the variant's notes, and counts as use, for eviction and for manifests
   // recorded from traffic.
   bool is_traffic = true;
+  // Compiles are no matter of hurry: at the priority of background work.
+  bool background = false;
+  // Everything is made ready, nothing runs.
+  bool prepare_only = false;
+  // Of the tuner: a Device::tuning() to run on, whatever the request says. Such launches count
+  // nowhere, and the gate of the device is theirs to see to.
+  Device* tuning_device = nullptr;
+  std::shared_ptr<GridShare> grid_share;  // null: the whole grid
 };
 
 // Told of compiles that launches wait for after the daemon is ready.
@@ -71,7 +86,7 @@ class Launcher {
 
   // All must outlive this object.
   Launcher(SessionRegistry* sessions, DeviceTable* devices, ModuleTable* modules,
-           CompileService* compiler, cache::CacheStore* store, const ConfigChoices* choices,
+           CompileService* compiler, cache::CacheStore* store, ConfigChoices* choices,
            TaskPool* pool, Timer* timer, Metrics* metrics, LauncherLimits limits);
 
   // `request` is only read before this returns; `response` must live until `done` runs.
@@ -106,13 +121,13 @@ class Launcher {
   using SynchronizeDone = std::function<void(absl::Status, api::SynchronizeResponse)>;
   void Synchronize(absl::string_view session, SynchronizeDone done);
 
-  // What a launch would be tuned under. The module must be loaded.
-  struct Inspection {
-    std::shared_ptr<KernelModel> kernel;
-    Device* device = nullptr;
-    std::string bucket;
-  };
-  absl::StatusOr<Inspection> Inspect(const api::LaunchRequest& request);
+  // Binds a launch and shows it, without launching. The module must be loaded.
+  using Look = absl::FunctionRef<void(const std::shared_ptr<KernelModel>& kernel,
+                                      const BoundLaunch& bound, Device* device)>;
+  absl::Status Inspect(const api::LaunchRequest& request, Look look);
+
+  // Unloads what was loaded on a device of the kernel that `request` names, save what runs.
+  void UnloadVariants(const api::LaunchRequest& request, const Device& device);
 
   // Refuses new launches from now on (UNAVAILABLE).
   void StopAccepting() { accepting_.store(false, std::memory_order_relaxed); }
@@ -153,15 +168,25 @@ class Launcher {
   // Submits if nothing is missing; then the attempt's end comes through its InFlight.
   absl::Status TrySubmit(Attempt* attempt, Missing* missing);
   absl::Status ChooseConfig(Attempt* attempt, const BoundLaunch& bound, ChosenConfig* chosen);
+  // Where the configuration in force is not compiled for these arguments, but the one that would
+  // run without it is: that one runs, and the other is made ready behind it.
+  bool RunsDefaultMeanwhile(Attempt* attempt, const ConfigChoice& choice,
+                            const BoundLaunch& bound);
   absl::Status Submit(Attempt* attempt, std::shared_ptr<Variant> variant, const uint32_t grid[3],
                       BoundLaunch* bound);
+  // Puts the guarded variant in the place of the launch's own, where it is that one's turn.
+  void ApplyGuard(Attempt* attempt, const ConfigChoice& choice, BoundLaunch* bound,
+                  std::shared_ptr<Variant>* variant);
   void MakeReady(std::shared_ptr<Attempt> attempt, Missing missing);
   void TryAgain(const std::shared_ptr<Attempt>& attempt);
   void Finish(Attempt* attempt, absl::Status status);
-  void End(Session* session, const absl::Status& status, bool reached_device);
+  // `counts`: in metrics, too.
+  void End(Session* session, const absl::Status& status, bool reached_device, bool counts);
   // The launch needs a variant that is not loaded.
   void MakeVariantReady(std::shared_ptr<Attempt> attempt);
   void EnsureAttemptsVariant(std::shared_ptr<Attempt> attempt);
+  bool RefusesCompiles(const Attempt& attempt) const;
+  void WithoutGuard(std::shared_ptr<Attempt> attempt, const absl::Status& reason);
   std::string TellJitObserver(const Attempt& attempt, double seconds, bool refused);
 
   std::shared_ptr<KernelModel> FindKernel(const std::string& module,
@@ -174,15 +199,21 @@ class Launcher {
   void EnsureVariant(std::shared_ptr<KernelModel> kernel, Device* device, const std::string& key,
                      const storage::CompileJob& job, Recipe recipe, bool anew,
                      absl::Duration timeout,
-                     std::function<void(absl::StatusOr<LoadedVariant>)> done);
+                     std::function<void(absl::StatusOr<LoadedVariant>)> done,
+                     bool background = false);
   void LoadVariant(const std::string& flight, std::shared_ptr<KernelModel> kernel, Device* device,
                    const std::string& key, Recipe recipe, const CompiledArtifact& compiled);
   void TrimVariants();
   void CompileKnown(std::shared_ptr<const Module> module, const api::CompileRequest& request,
                     absl::Duration timeout, CompileDone done);
   // The configuration in force: stored for the bucket, else the first that fits the device.
+  // `request` and `observer` as in ConfigChoices; null: there will be no launch.
   absl::Status ConfigInForce(const KernelModel& kernel, const Device& device,
-                             const BoundLaunch& bound, ChosenConfig* chosen) const;
+                             const BoundLaunch& bound, const api::LaunchRequest* request,
+                             ChosenConfig* chosen,
+                             std::shared_ptr<ConfigChoices::Observer>* observer) const;
+  absl::Status DefaultConfig(const KernelModel& kernel, const Device& device,
+                             ChosenConfig* chosen) const;
   // A compile request bound to its kernel and device.
   struct BoundCompile {
     std::shared_ptr<KernelModel> kernel;
@@ -191,6 +222,9 @@ class Launcher {
     bool config_is_ours = false;
     storage::CompileJob job;
     std::string key;
+    // Of the guarded variant, where launches need it by default; else the key is empty.
+    storage::CompileJob guarded_job;
+    std::string guarded_key;
   };
   absl::Status BindCompile(std::shared_ptr<const Module> module,
                            const api::CompileRequest& request, BoundCompile* bound);
@@ -200,7 +234,7 @@ class Launcher {
   ModuleTable* const modules_;
   CompileService* const compiler_;
   cache::CacheStore* const store_;
-  const ConfigChoices* const choices_;
+  ConfigChoices* const choices_;
   TaskPool* const pool_;
   Metrics* const metrics_;
   const LauncherLimits limits_;

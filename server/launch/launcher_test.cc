@@ -1,9 +1,14 @@
 // The launch path with a fake compiler and a fake executor.
 #include "server/launch/launcher.h"
 
+#include <unistd.h>
+
 #include <future>
+#include <set>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "cache/store/memory/memory_store.h"
 #include "gtest/gtest.h"
@@ -21,9 +26,23 @@ class FakeChoices : public ConfigChoices {
  public:
   std::string bucket;
   int index = 0;
-  Choice Find(const KernelModel& kernel, absl::string_view asked, const Device&) const override {
-    if (index == 0 || asked != bucket) return {};
+  // Seconds of the launches that were told of, by configuration.
+  std::multimap<int, double> launched;
+  struct Recorder : Observer {
+    FakeChoices* choices;
+    void Launched(int config, double seconds) override {
+      choices->launched.emplace(config, seconds);
+    }
+  };
+  Choice Find(const KernelModel& kernel, const BoundLaunch& bound,
+              const api::LaunchRequest* request, const Device&) override {
     Choice choice;
+    if (request != nullptr) {
+      auto recorder = std::make_shared<Recorder>();
+      recorder->choices = this;
+      choice.observer = recorder;
+    }
+    if (index == 0 || TuningBucket(kernel, bound) != bucket) return choice;
     choice.index = index;
     choice.config = std::make_shared<KernelModel::Config>(
         *kernel.ModelConfig(kernel.configs()[index - 1].config));
@@ -55,6 +74,12 @@ class LauncherTest : public ::testing::Test {
     };
     device_ = devices_.Add({"cpu:0", "cpu", "features", "model", 1}, starter);
     devices_.Add({"interpreter", "interpreter", "", "model", 1}, starter);
+    for (const char* sharing : {"mps", "time-slice"}) {
+      DeviceDescription gpu = {absl::StrCat("cuda:", sharing), "sm_90a", "", "model", 1};
+      gpu.gpu.set_uuid(absl::StrCat("GPU-", sharing));
+      gpu.gpu.set_sharing(sharing);
+      devices_.Add(std::move(gpu), starter);
+    }
     limits_.launches_in_flight = 2;
     sessions_ = std::make_unique<SessionRegistry>(limits_, &pool_, &metrics_);
     modules_ =
@@ -446,6 +471,117 @@ TEST_F(LauncherTest, EvaluatesHeuristicsAndDefaults) {
   EXPECT_FALSE(jobs[1].parameters(4).constant().boolean());
   EXPECT_FALSE(jobs[1].parameters(5).constant().boolean());
   EXPECT_TRUE(jobs[1].parameters(1).constant().has_none());
+}
+
+// ---- Guarded variants (server/launch/guard_policy.h).
+
+class GuardTest : public LauncherTest {
+ protected:
+  GuardTest() { module_ = Register("plain"); }
+  // Whether the launch ran guarded.
+  bool Guarded(const std::string& device) {
+    api::LaunchRequest request = Request(module_);
+    request.set_device(device);
+    absl::StatusOr<api::LaunchResponse> response = Launch(request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return response.ok() && response->guarded();
+  }
+  std::string ReasonOn(const std::string& device) {
+    api::LaunchRequest request = Request(module_);
+    request.set_device(device);
+    return ReasonOf(request);
+  }
+  void UseSessionOf(uid_t user) {
+    session_ = *sessions_->Open("test", Peer{1, user, 1});
+    region_ = (*AllocateMemory(sessions_.get(), session_.get(), device_, 4096))->id();
+  }
+  // Those that were compiled for GPUs, in order; false: plain.
+  std::multiset<bool> CompiledGuarded() {
+    pool_.Drain();
+    std::multiset<bool> guarded;
+    for (const storage::CompileJob& job : backend_.jobs()) guarded.insert(IsGuarded(job.options()));
+    return guarded;
+  }
+  std::string module_;
+};
+
+TEST_F(GuardTest, ByDefaultTheFirstLaunchUnderMpsRunsGuardedAndTheNextPlain) {
+  UseSessionOf(geteuid());
+  EXPECT_TRUE(Guarded("cuda:mps"));
+  EXPECT_FALSE(Guarded("cuda:mps"));
+  EXPECT_FALSE(Guarded("cuda:mps"));
+  EXPECT_EQ(CompiledGuarded(), (std::multiset<bool>{false, true}));
+  EXPECT_FALSE(Guarded("cuda:time-slice"));
+}
+
+TEST_F(GuardTest, WithoutMpsClientsOfOtherUsersAreGuardedOnce) {
+  UseSessionOf(geteuid() + 1);
+  EXPECT_TRUE(Guarded("cuda:time-slice"));
+  EXPECT_FALSE(Guarded("cuda:time-slice"));
+}
+
+TEST_F(GuardTest, AVariantStaysGuardedUntilALaunchOfItWentThrough) {
+  session_->SetGuardPolicy({GuardPolicy::Mode::kFirst, 1});
+  log_.launch_status = absl::OutOfRangeError("store outside 'x'");
+  EXPECT_EQ(ReasonOn("cuda:mps"), "OUT_OF_BOUNDS");
+  EXPECT_EQ(ReasonOn("cuda:mps"), "OUT_OF_BOUNDS");
+  log_.launch_status = absl::OkStatus();
+  EXPECT_TRUE(Guarded("cuda:mps"));
+  EXPECT_FALSE(Guarded("cuda:mps"));
+}
+
+TEST_F(GuardTest, ASessionMayAskForAlwaysNeverOrOneInN) {
+  session_->SetGuardPolicy({GuardPolicy::Mode::kNever, 1});
+  EXPECT_FALSE(Guarded("cuda:mps"));
+  EXPECT_EQ(CompiledGuarded(), std::multiset<bool>{false});
+  session_->SetGuardPolicy({GuardPolicy::Mode::kAlways, 1});
+  EXPECT_TRUE(Guarded("cuda:time-slice"));
+  EXPECT_TRUE(Guarded("cuda:time-slice"));
+  session_->SetGuardPolicy({GuardPolicy::Mode::kEveryNth, 3});
+  int guarded = 0;
+  for (int i = 0; i < 9; ++i) guarded += Guarded("cuda:mps");
+  EXPECT_EQ(guarded, 3);
+}
+
+TEST_F(GuardTest, AKernelThatCannotBeGuardedRunsWithoutUnlessTheSessionInsists) {
+  UseSessionOf(geteuid());
+  pool_.Drain();
+  backend_.refuse_guarded = true;
+  api::LaunchRequest request = Request(module_);
+  request.set_device("cuda:mps");
+  absl::StatusOr<api::LaunchResponse> response = Launch(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_FALSE(response->guarded());
+  ASSERT_EQ(response->notes_size(), 1);
+  EXPECT_TRUE(absl::StrContains(response->notes(0), "add_kernel cannot run guarded"));
+  session_->SetGuardPolicy({GuardPolicy::Mode::kAlways, 1});
+  EXPECT_EQ(ReasonOn("cuda:mps"), "NOT_GUARDED");
+}
+
+TEST_F(GuardTest, CompilingAheadMakesBothVariantsUnderMps) {
+  UseSessionOf(geteuid());
+  api::CompileRequest ahead;
+  ahead.set_module(module_);
+  ahead.set_kernel("add_kernel");
+  ahead.set_device("cuda:mps");
+  for (const char* entry : {"x=*fp32:16", "y=*fp32:16", "n=i32"}) ahead.add_signature(entry);
+  api::NamedConstant* block = ahead.add_constants();
+  block->set_name("BLOCK");
+  block->mutable_value()->set_integer(32);
+  auto ended = std::make_shared<std::promise<absl::Status>>();
+  launcher_->Compile(ahead, absl::InfiniteDuration(), [ended](auto variant) {
+    ended->set_value(variant.status());
+  });
+  const absl::Status compiled = ended->get_future().get();
+  ASSERT_TRUE(compiled.ok()) << compiled;
+  EXPECT_EQ(CompiledGuarded(), (std::multiset<bool>{false, true}));
+  api::LaunchRequest request = Request(module_);
+  request.set_device("cuda:mps");
+  absl::StatusOr<api::LaunchResponse> first = Launch(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->guarded());
+  EXPECT_EQ(first->outcome(), "hit");
+  EXPECT_EQ(backend_.jobs().size(), 2u);
 }
 
 }  // namespace

@@ -45,6 +45,8 @@
 #include "server/telemetry/process_info.h"
 #include "server/telemetry/sampled_metrics.h"
 #include "server/telemetry/service_manager.h"
+#include "server/tuning/online_tuner.h"
+#include "server/tuning/policy.h"
 #include "server/tuning/tuner.h"
 #include "server/tuning/tuning_table.h"
 #include "server/warmup/jit_monitor.h"
@@ -121,6 +123,31 @@ std::string LimitsText(const Config& config) {
                       " bytes");
 }
 
+// Checked by Daemon::Start.
+TuningPolicy PolicyOf(const Config& config) {
+  TuningPolicy policy;
+  TuningPolicy::ParseKind(config.tuning, &policy).IgnoreError();
+  policy.frozen = config.tuning_frozen;
+  return policy;
+}
+
+TunerLimits TunerLimitsOf(const Config& config) {
+  TunerLimits limits;
+  limits.scratch_bytes = config.tuning_scratch_bytes;
+  limits.candidates = static_cast<int>(config.tuning_candidates);
+  limits.cpu.device_share = limits.gpu.device_share = config.tuning_device_share;
+  limits.cpu.latency_bound = config.tuning_latency_cpu;
+  limits.cpu.yields = true;
+  limits.gpu.latency_bound = config.tuning_latency_gpu;
+  return limits;
+}
+
+OnlineTunerOptions OnlineTunerOptionsOf(const Config& config) {
+  OnlineTunerOptions options;
+  options.horizon_seconds = absl::ToDoubleSeconds(config.tuning_horizon);
+  return options;
+}
+
 SessionLimits LimitsOf(const Config& config) {
   SessionLimits limits;
   limits.sessions = static_cast<uint32_t>(config.max_sessions);
@@ -150,12 +177,16 @@ struct Daemon::Running {
                 config.max_source_bytes),
         compiler(store.get(), backend.get(), &pool, &timer, &metrics, parts.compiler_build,
                  config.remember_failures, LimitsText(config)),
-        tunings(store.get()),
+        policies(PolicyOf(config)),
+        tunings(store.get(), &policies),
         launcher(&sessions, devices.get(), &modules, &compiler, store.get(), &tunings, &pool,
                  &timer, &metrics, LauncherLimits{static_cast<uint32_t>(config.max_variants)}),
         op_launcher(ops_catalog.get(), &modules, &launcher),
-        tuner(&launcher, &sessions, &modules, &tunings, &metrics,
-              TunerLimits{config.tuning_scratch_bytes}),
+        config_pruner(backend.get()),
+        tuner(&launcher, &sessions, &modules, &tunings, &config_pruner, &metrics, parts.compiler_build,
+              TunerLimitsOf(config)),
+        online_tuner(&tunings, &tuner, &policies, devices.get(), &metrics,
+                     OnlineTunerOptionsOf(config)),
         jit_monitor(JitModeOf(config)),
         warmup({&modules, &launcher, ops_catalog.get(), &tunings, devices.get(), store.get(), &pool,
                 &metrics, &jit_monitor, &traffic, &sessions, config.tuning_scratch_bytes}),
@@ -164,7 +195,8 @@ struct Daemon::Running {
         memory_service(&sessions, devices.get(), &pool, config.memory_over_tcp, config.posix_shm),
         launch_service(&launcher, config.launch_spin),
         ops_service(&op_launcher, config.launch_spin),
-        tuning_service(&tuner, &tunings, devices.get(), &tuning_thread, &pool),
+        tuning_service({&tuner, &online_tuner, &tunings, &policies, devices.get(), &modules,
+                        &tuning_thread, &pool}),
         warmup_service(&warmup, &pool,
                        [this](OnWarmupProgress on_progress) {
                          return StartWarmup(std::move(on_progress));
@@ -229,10 +261,13 @@ struct Daemon::Running {
   SessionRegistry sessions;
   ModuleTable modules;
   CompileService compiler;
+  TuningPolicies policies;
   TuningTable tunings;
   Launcher launcher;
   OpLauncher op_launcher;
+  ConfigPruner config_pruner;
   Tuner tuner;
+  OnlineTuner online_tuner;
   ObservedTraffic traffic;
   JitMonitor jit_monitor;
   Warmup warmup;
@@ -377,6 +412,7 @@ void Daemon::Running::Upkeep() {
   sessions.ExpireLeases();
   RefreshGpus(*devices, &gpu_metrics);
   launcher.FlushUsage();
+  online_tuner.RefreshMetrics();
   cache::StoreStats stats = store->Stats();
   api::CacheStatsResponse read;
   FillCacheStats(stats, &read);
@@ -523,6 +559,9 @@ void Daemon::Running::FillActivity(api::GetStatusResponse* response) {
   for (const std::unique_ptr<Device>& device : devices->all())
     if (runtime::ExecutorClient* executor = device->started())
       add_process("executor " + device->name(), executor->pid());
+  for (const std::unique_ptr<Device>& device : devices->all())
+    if (device->tuning() != nullptr && device->tuning()->started() != nullptr)
+      add_process("tuning " + device->name(), device->tuning()->started()->pid());
   for (const BackendWorker& worker : backend->Workers()) add_process("worker", worker.pid);
 }
 
@@ -569,6 +608,8 @@ void Daemon::Running::FillStatus(api::GetStatusResponse* response) {
 }
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, DaemonParts parts) {
+  TuningPolicy policy;
+  RETURN_IF_ERROR(TuningPolicy::ParseKind(config.tuning, &policy));
   // Before anything else: another daemon's sockets must not be touched.
   RETURN_IF_ERROR(PrepareSocketPath(config.socket_path(), SOCK_STREAM));
   RETURN_IF_ERROR(PrepareSocketPath(config.socket_path() + ".fd", SOCK_SEQPACKET));
@@ -589,6 +630,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Daem
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(running)));
   if (absl::Status loaded = raw->tunings.Load(); !loaded.ok())
     spdlog::warn("reading tunings: {}", loaded.ToString());
+  raw->online_tuner.Start();
   RETURN_IF_ERROR(raw->Serve());
   spdlog::info("serving at {}, state in {}", config.listen, config.state_dir);
   raw->Expose();
@@ -609,6 +651,12 @@ void Daemon::Drain() {
   Running& r = *running_;
   r.state = kDraining;
   r.launcher.StopAccepting();
+  // Nobody waits for candidates.
+  for (const std::unique_ptr<Device>& device : r.devices->all())
+    if (device->tuning() != nullptr)
+      if (runtime::ExecutorClient* executor = device->tuning()->started();
+          executor != nullptr && executor->pid() > 1)
+        kill(executor->pid(), SIGKILL);
   if (r.server != nullptr) {
     r.SetHealth(false);
     spdlog::info("draining: {} launches in flight", r.launcher.in_flight());
@@ -635,6 +683,7 @@ void Daemon::Drain() {
   r.exposition.reset();
   // gRPC leaves the file behind.
   if (r.server != nullptr) unlink(r.config.socket_path().c_str());
+  r.online_tuner.Stop();
   r.tuning_thread.Drain();
   r.pool.Drain();
   r.launcher.FlushUsage();

@@ -535,13 +535,39 @@ TEST_F(DaemonTest, LaunchesWhatIsLoadedWhileTheStoreIsHeldUp) {
   for (std::thread& thread : stuck) thread.join();
 }
 
-TEST_F(DaemonTest, SaysWhatIsNotSupportedYet) {
+TEST_F(DaemonTest, PoliciesOfTuningAreSetAndTold) {
+  config_.tuning = "candidates(3)";
   ASSERT_TRUE(Start().ok());
-  grpc::ClientContext policy;
-  api::SetPolicyResponse policy_response;
-  EXPECT_EQ(
-      api::TuningService::NewStub(channel_)->SetPolicy(&policy, {}, &policy_response).error_code(),
-      grpc::StatusCode::UNIMPLEMENTED);
+  auto tuning = api::TuningService::NewStub(channel_);
+  auto set = [&](const api::SetPolicyRequest& request, api::SetPolicyResponse* response) {
+    grpc::ClientContext context;
+    return tuning->SetPolicy(&context, request, response).error_code();
+  };
+  api::SetPolicyRequest request;
+  api::SetPolicyResponse response;
+  EXPECT_EQ(set(request, &response), grpc::StatusCode::OK);
+  EXPECT_EQ(response.policy(), "candidates(3)");
+  EXPECT_FALSE(response.frozen());
+  request.set_kernel("add_kernel");
+  request.set_policy("bucketed");
+  request.set_frozen(true);
+  (*request.mutable_buckets())["n"] = "edges:64,4096";
+  EXPECT_EQ(set(request, &response), grpc::StatusCode::OK);
+  EXPECT_EQ(response.policy(), "bucketed");
+  EXPECT_TRUE(response.frozen());
+  EXPECT_EQ(response.buckets().at("n"), "edges:64,4096");
+  EXPECT_EQ(set({}, &response), grpc::StatusCode::OK);
+  EXPECT_EQ(response.policy(), "candidates(3)") << "other kernels keep theirs";
+  request.set_policy("sometimes");
+  EXPECT_EQ(set(request, &response), grpc::StatusCode::INVALID_ARGUMENT);
+  request.set_policy("");
+  (*request.mutable_buckets())["n"] = "edges:";
+  EXPECT_EQ(set(request, &response), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(DaemonTest, DoesNotStartWithAPolicyThatIsNone) {
+  config_.tuning = "sometimes";
+  EXPECT_EQ(Start().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(DaemonTest, RefusesASecondDaemonOnItsSocketAndLeavesNoFileBehind) {

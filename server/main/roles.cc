@@ -1,6 +1,7 @@
 #include "server/main/roles.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -90,6 +91,7 @@ bool IsChildRole(const std::vector<std::string>& arguments) {
 }
 
 int RunChildRole(const std::vector<std::string>& arguments) {
+  if (std::optional<int> lower = IntegerFlag(arguments, "--nice=")) (void)!nice(*lower);
   if (arguments[0] == "--role=probe") {
     const std::string found = runtime::ProbeGpus().SerializeAsString();
     return std::fwrite(found.data(), 1, found.size(), stdout) == found.size() ? 0 : 1;

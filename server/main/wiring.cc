@@ -32,6 +32,9 @@ namespace tessera::server {
 namespace {
 
 constexpr char kVersion[] = "0.1.0";
+// Of the CPU's tuning executor, at most. Candidates yield to launches that have waited for the
+// latency bound, and still get cores enough to be measured where other processes are busy.
+constexpr uint64_t kTuningNice = 10;
 // Opening the driver and making a context, on a machine that is busy.
 constexpr absl::Duration kGpuStartLimit = absl::Seconds(30);
 
@@ -82,18 +85,21 @@ absl::StatusOr<std::unique_ptr<cache::CacheStore>> OpenStore(const Config& confi
 std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string& binary) {
   uint32_t threads = static_cast<uint32_t>(config.cpu_threads);
   if (threads == 0) threads = static_cast<uint32_t>(runtime::DefaultCpuThreads());
-  auto starter = [&](const std::string& device) {
+  auto starter = [&](const std::string& device, bool tuning) {
     runtime::ExecutorOptions options;
     options.command = {binary, "--role=executor", absl::StrCat("--threads=", threads)};
+    if (tuning)
+      options.command.push_back(
+          absl::StrCat("--nice=", std::min(kTuningNice, config.tuning_nice)));
     options.device = device;
-    options.kill_after = config.kernel_limit;
+    options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;
     return [options] { return runtime::ExecutorClient::Start(options); };
   };
-  auto gpu_starter = [&](const DeviceDescription& gpu) {
+  auto gpu_starter = [&](const DeviceDescription& gpu, bool tuning) {
     runtime::ExecutorOptions options;
     options.command = {binary, "--role=cuda-executor", absl::StrCat("--gpu=", gpu.uuid())};
     options.device = gpu.name;
-    options.kill_after = config.kernel_limit;
+    options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;
     options.concurrent = true;
     options.start_limit = kGpuStartLimit;
     return [options] { return runtime::ExecutorClient::Start(options); };
@@ -115,9 +121,17 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
   });
   auto devices = std::make_unique<DeviceTable>();
   for (DeviceDescription& description : descriptions) {
-    Device::Starter start = description.is_gpu() ? Device::Starter(gpu_starter(description))
-                                                 : Device::Starter(starter(description.name));
+    Device::Starter start = description.is_gpu()
+                                ? Device::Starter(gpu_starter(description, false))
+                                : Device::Starter(starter(description.name, false));
     devices->Add(std::move(description), std::move(start));
+  }
+  for (const std::unique_ptr<Device>& device : devices->all()) {
+    const DeviceDescription& description = device->description();
+    if (description.is_gpu())
+      devices->AddTuning(device.get(), gpu_starter(description, true));
+    else if (description.target != "interpreter")  // whose times say nothing
+      devices->AddTuning(device.get(), starter(description.name, true));
   }
   return devices;
 }
@@ -130,6 +144,9 @@ DaemonParts Wire(const Config& config) {
   parts.open_store = [config] { return OpenStore(config); };
   WorkerPoolOptions workers;
   workers.command = {binary, "--role=worker"};
+  workers.background_command = {binary, "--role=worker",
+                                absl::StrCat("--nice=", config.tuning_nice)};
+  workers.background_workers = static_cast<int>(config.tuning_workers);
   workers.workers = WorkerCount(config);
   workers.memory_bytes = config.worker_memory_bytes;
   workers.job_limit = config.compile_limit;

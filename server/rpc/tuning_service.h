@@ -2,8 +2,11 @@
 #define TESSERA_SERVER_RPC_TUNING_SERVICE_H_
 
 #include "proto/tessera/v1/tuning.grpc.pb.h"
+#include "server/compile/module_table.h"
 #include "server/concurrency/task_pool.h"
 #include "server/device/device_table.h"
+#include "server/tuning/online_tuner.h"
+#include "server/tuning/policy.h"
 #include "server/tuning/tuner.h"
 #include "server/tuning/tuning_table.h"
 
@@ -12,13 +15,16 @@ namespace tessera::server {
 class TuningService : public tessera::v1::TuningService::CallbackService {
  public:
   // `tuning_thread` runs tunings, one at a time; `pool` the rest.
-  TuningService(Tuner* tuner, TuningTable* table, DeviceTable* devices, TaskPool* tuning_thread,
-                TaskPool* pool)
-      : tuner_(tuner),
-        table_(table),
-        devices_(devices),
-        tuning_thread_(tuning_thread),
-        pool_(pool) {}
+  struct Parts {
+    Tuner* tuner;
+    OnlineTuner* online;
+    TuningTable* table;
+    TuningPolicies* policies;
+    DeviceTable* devices;
+    ModuleTable* modules;
+    TaskPool *tuning_thread, *pool;
+  };
+  explicit TuningService(Parts parts) : parts_(parts) {}
 
   grpc::ServerUnaryReactor* Tune(grpc::CallbackServerContext* context,
                                  const tessera::v1::TuneRequest* request,
@@ -47,12 +53,16 @@ class TuningService : public tessera::v1::TuningService::CallbackService {
 
  private:
   absl::Status Pin(const tessera::v1::PinTuningRequest& request);
+  absl::Status ApplyPolicy(const tessera::v1::SetPolicyRequest& request,
+                           tessera::v1::SetPolicyResponse* response);
+  absl::Status Import(const tessera::v1::ImportTuningsRequest& request,
+                      tessera::v1::ImportTuningsResponse* response);
+  absl::Status Export(const tessera::v1::ExportTuningsRequest& request,
+                      tessera::v1::ExportTuningsResponse* response);
+  // Blocks.
+  absl::StatusOr<std::shared_ptr<const Module>> LoadModule(const std::string& id);
 
-  Tuner* const tuner_;
-  TuningTable* const table_;
-  DeviceTable* const devices_;
-  TaskPool* const tuning_thread_;
-  TaskPool* const pool_;
+  const Parts parts_;
 };
 
 }  // namespace tessera::server

@@ -97,6 +97,26 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
   tune_budget_used =
       gauge("tessera_tune_budget_used_ratio", "Share of its budget that the last tuning used.");
 
+  tune_rejected_ = &counter("tessera_tune_rejected_total", "Configurations rejected, by reason.");
+  // There from the start, at zero.
+  for (const char* reason : {"out_of_bounds", "wrong_result", "hangs", "faults", "limits", "other"})
+    tune_rejected_->Add({{"reason", reason}});
+  auto& decisions = counter("tessera_tune_decisions_total",
+                            "Whether a kernel was to be tuned for a bucket, by outcome.");
+  tune_tuned = &decisions.Add({{"decision", "tuned"}});
+  tune_abstained = &decisions.Add({{"decision", "abstained"}});
+  tune_held_up = &counter("tessera_tune_held_up_launches_total",
+                          "Launches that waited for a measurement.")
+                      .Add({});
+  tune_held_up_seconds = &counter("tessera_tune_held_up_seconds_total",
+                                  "How long launches waited for measurements.")
+                              .Add({});
+  tune_violations = &counter("tessera_tune_latency_violations_total",
+                             "Measurements that went on beyond the latency bound beside launches.")
+                         .Add({});
+  tune_device_seconds = &counter("tessera_tune_device_seconds_total",
+                                 "Device time that measurements while serving took.")
+                             .Add({});
   auto& kills = counter("tessera_compiler_worker_kills_total",
                         "Compiler workers that ended before their work, by reason.");
   workers_killed_deadline = &kills.Add({{"reason", "deadline"}});
@@ -118,6 +138,10 @@ void Metrics::ObserveCompile(const std::string& stage, double seconds) {
   }
   histogram->Observe(seconds);
   if (stage == "total") compile_latency.Add(seconds);
+}
+
+void Metrics::CountRejectedCandidate(const std::string& reason) {
+  tune_rejected_->Add({{"reason", reason}}).Increment();
 }
 
 void Metrics::CountFailedLaunch(const std::string& reason) {

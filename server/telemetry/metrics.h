@@ -47,6 +47,12 @@ class Metrics {
   prometheus::Counter *tune_trials, *tune_config_changes;
   prometheus::Histogram *tune_seconds;
   prometheus::Gauge *tune_budget_used;  // share of the last tuning's budget
+  // tessera_tune_decisions_total{decision}: reviews of a kernel's bucket.
+  prometheus::Counter *tune_tuned, *tune_abstained;
+  // What measurements while serving do to launches; brought up to date now and then.
+  prometheus::Counter *tune_held_up, *tune_held_up_seconds, *tune_violations, *tune_device_seconds;
+  // tessera_tune_rejected_total{reason}: candidates; few reasons.
+  void CountRejectedCandidate(const std::string &reason);
   prometheus::Counter *workers_killed_deadline, *workers_died;
 
   // tessera_compile_duration_seconds{stage}
@@ -74,7 +80,7 @@ class Metrics {
  private:
   std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Histogram> *compile_seconds_;
-  prometheus::Family<prometheus::Counter> *jit_during_serving_, *launch_failures_;
+  prometheus::Family<prometheus::Counter> *jit_during_serving_, *launch_failures_, *tune_rejected_;
   prometheus::Counter *launch_failed_, *launch_rejected_;
   std::atomic<uint64_t> jit_{0}, rejected_{0};
   void CountReason(const std::string &reason);

@@ -1,52 +1,191 @@
-// Measures the configurations of a kernel for a given launch and keeps the best.
+// Measures configurations of a kernel for a launch, on copies of its memory, and keeps the best.
+//
+// Candidates run in a tuning executor of the device, which maps no memory of clients. Each is
+// compiled, runs once on fresh copies, and must give what the configuration in force gives, without
+// touching the margins of its tensors; only then is it timed. One that faults, hangs or is wrong is
+// rejected by name and costs only itself.
 #ifndef TESSERA_SERVER_TUNING_TUNER_H_
 #define TESSERA_SERVER_TUNING_TUNER_H_
 
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/tessera/v1/tuning.pb.h"
 #include "server/launch/launcher.h"
 #include "server/session/session_registry.h"
 #include "server/telemetry/metrics.h"
+#include "server/tuning/config_pruner.h"
+#include "server/tuning/pace.h"
+#include "server/tuning/race.h"
+#include "server/tuning/scratch_launch.h"
 #include "server/tuning/tuning_table.h"
 
 namespace tessera::server {
 
 struct TunerLimits {
-  uint64_t scratch_bytes = uint64_t{4} << 30;  // copies of the client's memory
+  uint64_t scratch_bytes = uint64_t{4} << 30;  // copies of a launch's memory
   absl::Duration default_budget = absl::Seconds(30);
   absl::Duration longest_budget = absl::Minutes(10);
+  int candidates = 256;  // a tuning
+  // Compiling and loading one candidate; its first run.
+  absl::Duration compile_limit = absl::Minutes(5);
+  absl::Duration launch_limit = absl::Minutes(1);
+  PaceOptions cpu, gpu;  // by kind of device
 };
 
-// Blocks; one tuning at a time. All must outlive it.
+// A configuration on its way through a tuning.
+struct Candidate {
+  storage::TuneConfig config;
+  int index = 0;       // of the kernel's list, from 1; 0: given by the request
+  api::Config on_wire;  // where index is 0
+  bool admitted = false;
+  std::vector<double> seconds;
+  std::string failure;
+  double first_seconds = 0;    // of the checking run
+  double compile_seconds = 0;  // 0: it was compiled before
+};
+
+// What a launch is tuned as.
+struct TuningSubject {
+  std::shared_ptr<KernelModel> kernel;
+  Device* device = nullptr;  // where it serves
+  TuningPlace place;
+};
+
+// Candidates for one launch. Not thread-safe; blocks.
+class Contest {
+ public:
+  struct Parts {
+    Launcher* launcher;
+    SessionRegistry* sessions;
+    Metrics* metrics;
+    Pace* pace;
+  };
+  // Makes the copies. `parts` must outlive it. `expected_seconds`: of a launch with the
+  // configuration in force; 0: nobody knows. `background`: compiles at background priority.
+  static absl::StatusOr<std::unique_ptr<Contest>> Create(const api::LaunchRequest& launch,
+                                                         const TuningSubject& subject, Parts parts,
+                                                         Pace::Clock::time_point deadline,
+                                                         double expected_seconds, bool background,
+                                                         const TunerLimits& limits);
+  ~Contest();
+
+  // Compiles them all, then runs each once and compares. The first candidate that ever runs is what
+  // others are compared with: let it be the one in force. A failure is left in the candidate.
+  void Admit(const std::vector<Candidate*>& candidates);
+  // Times those that are admitted, by rounds.
+  void Run(const std::vector<Candidate*>& candidates, const RaceOptions& options);
+
+  // Why it ended before everything was measured: the time, a device that is never free, the daemon
+  // stops. Candidates without times or failure were left out.
+  const absl::Status& interrupted() const { return interrupted_; }
+
+ private:
+  struct Pending {
+    api::LaunchResponse response;
+    std::promise<absl::Status> ended;
+    std::future<absl::Status> status = ended.get_future();
+    std::shared_ptr<GridShare> share;
+  };
+  Contest() = default;
+  std::shared_ptr<Pending> Begin(const Candidate& candidate, double grid_share, bool prepare_only);
+  absl::StatusOr<double> Launch(const Candidate& candidate, double grid_share);
+  absl::Status Check(Candidate* candidate);
+  absl::StatusOr<double> Estimate(const Candidate& candidate);
+  void FindOutputs(const Candidate& reference);
+  // True: it was the candidate's fault. Else the contest is interrupted.
+  bool Blame(Candidate* candidate, const absl::Status& status);
+
+  Parts parts_;
+  Device* device_ = nullptr;  // the tuning one
+  Pace::Clock::time_point deadline_;
+  double expected_seconds_ = 0;
+  bool background_ = false;
+  TunerLimits limits_;
+  std::unique_ptr<ScratchLaunch> scratch_;
+  std::vector<std::string> reference_;
+  bool has_reference_ = false;
+  absl::Status interrupted_;
+};
+
+// Explicit tunings (the Tune call), and what they share with the online tuner. All must outlive it.
 class Tuner {
  public:
   Tuner(Launcher* launcher, SessionRegistry* sessions, ModuleTable* modules, TuningTable* table,
-        Metrics* metrics, TunerLimits limits)
+        const ConfigPruner* pruner, Metrics* metrics, std::string compiler_build,
+        TunerLimits limits)
       : launcher_(launcher),
         sessions_(sessions),
         modules_(modules),
         table_(table),
+        pruner_(pruner),
         metrics_(metrics),
+        compiler_build_(std::move(compiler_build)),
         limits_(limits) {}
 
-  // Candidates run on scratch copies; the client's memory is only read. FAILED_PRECONDITION:
-  // nothing to choose from.
+  // Blocks; one tuning at a time. The client's memory is only read. FAILED_PRECONDITION: nothing to
+  // choose from, or none of the configurations runs. Configurations measured before, in this
+  // environment, are not measured again unless the effort is full.
   absl::StatusOr<storage::TuningRecord> Tune(const api::TuneRequest& request);
 
- private:
-  absl::StatusOr<api::LaunchResponse> LaunchAndWait(const api::LaunchRequest& request,
-                                                    absl::Duration timeout);
+  absl::StatusOr<TuningSubject> Inspect(const api::LaunchRequest& launch);
+  std::vector<Candidate> CandidatesOf(const KernelModel& kernel) const;
+  // Whether prune_configs_by leaves each of the kernel's configurations for the launch.
+  std::vector<bool> KeptConfigs(const KernelModel& kernel, const api::LaunchRequest& launch) const {
+    return pruner_->Kept(kernel, launch);
+  }
+  absl::StatusOr<std::unique_ptr<Contest>> NewContest(const api::LaunchRequest& launch,
+                                                      const TuningSubject& subject, Pace* pace,
+                                                      Pace::Clock::time_point deadline,
+                                                      double expected_seconds, bool background);
 
+  // Puts what was found into a record: the trials of `candidates`, those of `known` for other
+  // configurations, the choice. `in_force`: index into candidates, if it took part.
+  absl::StatusOr<storage::TuningRecord> MakeRecord(
+      const TuningSubject& subject, const std::vector<Candidate>& candidates,
+      std::optional<int> in_force, const std::optional<storage::TuningRecord>& known,
+      double tuning_seconds) const;
+  // Loads the chosen variant on the serving device, then lets launches use it.
+  absl::Status Publish(const api::LaunchRequest& launch, const TuningSubject& subject,
+                       storage::TuningRecord record);
+
+  // What times depend on besides kernel, bucket and device model.
+  std::string Environment(const Device& device) const;
+  // Whether `record` has the configuration measured, or rejected, in this environment.
+  bool IsKnown(const std::optional<storage::TuningRecord>& record, const Device& device,
+               const storage::TuneConfig& config) const;
+  // Expected seconds to compile a configuration of the kernel; 0: nothing is known.
+  double CompileSeconds(const std::string& kernel) const;
+  void ObserveCompiles(const std::string& kernel, const std::vector<Candidate*>& candidates);
+  const TunerLimits& limits() const { return limits_; }
+  const PaceOptions& PaceFor(const Device& device) const {
+    return device.description().is_gpu() ? limits_.gpu : limits_.cpu;
+  }
+
+ private:
   Launcher* const launcher_;
   SessionRegistry* const sessions_;
   ModuleTable* const modules_;
   TuningTable* const table_;
+  const ConfigPruner* const pruner_;
   Metrics* const metrics_;
+  const std::string compiler_build_;
   const TunerLimits limits_;
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<std::string, double> compile_seconds_;  // by kernel; moving average
 };
+
+// Whether two configurations are the same.
+bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b);
+// "BLOCK_M=64 BLOCK_N=128 num_warps=8"
+std::string ConfigText(const storage::TuneConfig& config);
 
 }  // namespace tessera::server
 

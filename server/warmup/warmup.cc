@@ -346,11 +346,20 @@ void Warmup::ImportTunings(const Resolved& resolved, const std::shared_ptr<Run>&
     std::string device = tuning.device();
     if (absl::StatusOr<Device*> on = parts_.devices->Find(""); device.empty() && on.ok())
       device = (*on)->description().model;
+    std::shared_ptr<const Module> loaded = parts_.modules->FindLoaded(module);
+    const storage::KernelDescription* kernel =
+        loaded == nullptr ? nullptr : loaded->FindKernel(tuning.kernel());
+    if (kernel == nullptr) {
+      spdlog::warn("{}: the module has no kernel {}", parsed.places.Line(tuning), tuning.kernel());
+      continue;
+    }
+    std::string source = SourceDigest(*kernel);
     // What was measured here knows better.
-    if (parts_.tunings->Record(tuning.kernel(), module, tuning.bucket(), device)) continue;
+    if (parts_.tunings->Record(tuning.kernel(), source, tuning.bucket(), device)) continue;
     storage::TuningRecord record;
     record.set_kernel(tuning.kernel());
     record.set_module(module);
+    record.set_source(source);
     record.set_bucket(tuning.bucket());
     record.set_device(device);
     record.set_measured_unix_seconds(absl::ToUnixSeconds(absl::Now()));

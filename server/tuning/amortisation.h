@@ -1,0 +1,41 @@
+// Whether tuning a kernel for a bucket repays its cost. Pure.
+#ifndef TESSERA_SERVER_TUNING_AMORTISATION_H_
+#define TESSERA_SERVER_TUNING_AMORTISATION_H_
+
+#include <cstdint>
+#include <string>
+
+namespace tessera::server {
+
+// What is known of a bucket, all times in seconds.
+struct TuningEconomics {
+  uint64_t calls = 0;         // seen so far
+  double observed = 0;        // since the first of them
+  double call_seconds = 0;    // of one launch on the device, with the configuration in force
+  double gain = 0;            // expected share of `call_seconds` that the best configuration saves
+  bool gain_is_measured = false;  // from other buckets of the kernel, or from a part of the candidates
+  int candidates = 0;         // left to measure
+  int to_compile = 0;         // of these
+  double compile_seconds = 0;  // of one
+  double runs = 0;            // launches to measure one candidate, the check of its result included
+  double horizon = 0;         // how far ahead a rate may be trusted
+};
+
+struct AmortisationVerdict {
+  bool tune = false;
+  double expected_calls = 0, saving = 0, cost = 0;  // seconds
+  std::string reason;  // with the figures
+};
+
+// As many calls are expected as were seen (a bucket that has been asked for n times is, with no other knowledge, half
+// way through its life), but no more than its rate gives within the horizon. Tunes when these calls times the
+// expected saving exceed compiling and measuring: at worst, if the guess of the gain is right, twice the cost of knowing
+// the future (the rent-or-buy bound).
+AmortisationVerdict WeighTuning(const TuningEconomics& economics);
+
+// Calls at which the verdict would turn, if nothing else changes; UINT64_MAX: never.
+uint64_t CallsToTune(const TuningEconomics& economics);
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_TUNING_AMORTISATION_H_

@@ -1,0 +1,73 @@
+#include "server/tuning/amortisation.h"
+
+#include "gtest/gtest.h"
+
+namespace tessera::server {
+namespace {
+
+TuningEconomics Common() {
+  TuningEconomics e;
+  e.calls = 1000;
+  e.observed = 10;
+  e.call_seconds = 2e-3;
+  e.gain = 0.3;
+  e.candidates = 24;
+  e.to_compile = 0;
+  e.compile_seconds = 0.05;
+  e.runs = 8;
+  e.horizon = 3600;
+  return e;
+}
+
+TEST(WeighTuning, TunesWhenTheExpectedSavingExceedsTheCost) {
+  AmortisationVerdict verdict = WeighTuning(Common());  // 1000 * 2 ms * 0.3 = 0.6 s > 24 * 8 * 2 ms = 0.384 s
+  EXPECT_TRUE(verdict.tune);
+  EXPECT_DOUBLE_EQ(verdict.saving, 0.6);
+  EXPECT_DOUBLE_EQ(verdict.cost, 0.384);
+}
+
+TEST(WeighTuning, CompilesCount) {
+  TuningEconomics e = Common();
+  e.to_compile = 24;
+  EXPECT_FALSE(WeighTuning(e).tune);
+}
+
+TEST(WeighTuning, AShapeSeenTwiceAbstains) {
+  TuningEconomics e = Common();
+  e.calls = 2;
+  EXPECT_FALSE(WeighTuning(e).tune);
+}
+
+TEST(WeighTuning, TheHorizonBoundsWhatARateMayPromise) {
+  TuningEconomics e = Common();
+  e.observed = 1e7;  // a call every three hours
+  AmortisationVerdict verdict = WeighTuning(e);
+  EXPECT_LT(verdict.expected_calls, 1);
+  EXPECT_FALSE(verdict.tune);
+}
+
+TEST(WeighTuning, NothingToMeasureNothingToDo) {
+  TuningEconomics e = Common();
+  e.candidates = 0;
+  EXPECT_FALSE(WeighTuning(e).tune);
+}
+
+TEST(WeighTuning, TheReasonHoldsTheFigures) {
+  std::string reason = WeighTuning(Common()).reason;
+  for (const char* part : {"repays", "1000 calls", "30 %", "24 candidates", "assumed"})
+    EXPECT_NE(reason.find(part), std::string::npos) << part << " in " << reason;
+}
+
+TEST(CallsToTune, IsWhereTheVerdictTurns) {
+  TuningEconomics e = Common();
+  e.observed = 0;
+  e.calls = CallsToTune(e);
+  EXPECT_TRUE(WeighTuning(e).tune);
+  e.calls -= 2;
+  EXPECT_FALSE(WeighTuning(e).tune);
+  e.gain = 0;
+  EXPECT_EQ(CallsToTune(e), UINT64_MAX);
+}
+
+}  // namespace
+}  // namespace tessera::server

@@ -1,0 +1,108 @@
+// Tunes while serving, without anyone waiting for it.
+//
+// Launches count at their site; when a site is due, the tuner weighs what tuning it would save and
+// cost (amortisation.h), measures inside the budget (pace.h), in two stages where the policy is
+// amortised (a few candidates that differ first, the rest when what they showed says so), and writes
+// down why. Later it compares other values of a tuned bucket: they confirm it or split it, and an
+// argument outside the key that changes the winner is named.
+#ifndef TESSERA_SERVER_TUNING_ONLINE_TUNER_H_
+#define TESSERA_SERVER_TUNING_ONLINE_TUNER_H_
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/device/device_table.h"
+#include "server/telemetry/metrics.h"
+#include "server/tuning/amortisation.h"
+#include "server/tuning/pace.h"
+#include "server/tuning/policy.h"
+#include "server/tuning/tuner.h"
+#include "server/tuning/tuning_table.h"
+
+namespace tessera::server {
+
+struct OnlineTunerOptions {
+  double assumed_gain = 0.2;      // of a kernel of which nothing is known: share of its time
+  double horizon_seconds = 3600;  // how far ahead a rate is trusted
+  int first_stage = 4;            // candidates that are measured before the rest is weighed
+  absl::Duration longest = absl::Minutes(10);  // one tuning
+};
+
+// Thread-safe. All must outlive it; Stop before they go.
+class OnlineTuner {
+ public:
+  OnlineTuner(TuningTable* table, Tuner* tuner, const TuningPolicies* policies,
+              const DeviceTable* devices, Metrics* metrics, OnlineTunerOptions options);
+  ~OnlineTuner();  // Stop
+
+  // Before the first launch.
+  void Start();
+  // Ends the tuning under way without a record. The launcher must answer or refuse its launches.
+  void Stop();
+  // A policy changed: what was decided before may be decided otherwise.
+  void ReviewAll();
+
+  void FillBudget(tessera::v1::ExplainTuningsResponse::Budget* budget) const;
+  // Brings the metrics up to date. One caller at a time.
+  void RefreshMetrics();
+
+ private:
+  // One tuning of one site.
+  struct Job {
+    std::shared_ptr<TuningSite> site;
+    std::shared_ptr<const api::LaunchRequest> launch;
+    TuningSubject subject;
+    std::optional<storage::TuningRecord> known;
+    std::vector<Candidate> candidates;  // the one in force first
+    Pace* pace = nullptr;
+    bool measured_gain = false;
+    double gain = 0;
+    int to_compile = 0;
+  };
+
+  void Due(std::shared_ptr<TuningSite> site);
+  void Loop();
+  void Review(const std::shared_ptr<TuningSite>& site);
+  // Fills in what a tuning of this sample would start from. False: it cannot be tuned now; the site
+  // says why.
+  bool Prepare(const std::shared_ptr<TuningSite>& site, const TuningSite::Sample& sample, Job* job);
+  std::unique_ptr<Contest> NewContest(const Job& job);
+  TuningEconomics EconomicsOf(const Job& job, int candidates) const;
+  void OrderCandidates(Job* job, const std::vector<storage::TuningRecord>& others) const;
+  void EstimateGain(Job* job, const std::vector<storage::TuningRecord>& others) const;
+  void TuneInStages(Job* job);
+  void TuneAll(Job* job, int count);
+  // Times `count` candidates more; publishes what is best so far. False: nothing ran, or the tuning
+  // ended early.
+  bool MeasureAndPublish(Job* job, Contest* contest, int from, int count, double seconds_before);
+  void CompareSamples(const std::shared_ptr<TuningSite>& site, const storage::TuningRecord& record,
+                      const TuningPolicy& policy);
+  void CompareSample(Job* job, const storage::TuningRecord& record,
+                     const TuningSite::Sample& sample);
+  Pace* PaceOf(Device* device);
+  bool stopping() const;
+
+  TuningTable* const table_;
+  Tuner* const tuner_;
+  const TuningPolicies* const policies_;
+  const DeviceTable* const devices_;
+  Metrics* const metrics_;
+  const OnlineTunerOptions options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<TuningSite>> due_;
+  std::map<int, std::unique_ptr<Pace>> paces_;  // by device
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tessera::server
+
+#endif  // TESSERA_SERVER_TUNING_ONLINE_TUNER_H_

@@ -1,0 +1,109 @@
+#include "server/tuning/pace.h"
+
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace tessera::server {
+namespace {
+
+Pace::Clock::time_point Soon() { return Pace::Clock::now() + std::chrono::seconds(30); }
+
+PaceOptions Unlimited() {
+  PaceOptions options;
+  options.device_share = 1;
+  options.latency_bound = absl::Milliseconds(10);
+  return options;
+}
+
+TEST(Pace, CutsDownWhatIsLongerThanTheBoundWhileClientsAreBusy) {
+  MeasurementGate gate;
+  Pace pace(&gate, Unlimited());
+  EXPECT_EQ(pace.FittingShare(1), 1) << "nobody is there";
+  gate.Enter();
+  EXPECT_EQ(pace.FittingShare(0.001), 1);
+  EXPECT_NEAR(pace.FittingShare(0.05), 0.1, 1e-9) << "half of the bound is for the way";
+  gate.Leave();
+}
+
+TEST(Pace, MeasuresAgainWhatALaunchRanBeside) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.latency_bound = absl::Microseconds(1);
+  Pace pace(&gate, options);
+  int runs = 0;
+  absl::StatusOr<double> seconds = pace.Measure(Soon(), [&]() -> absl::StatusOr<double> {
+    if (++runs == 1) {
+      gate.Enter();  // goes on after the bound
+      gate.Leave();
+    }
+    return runs;
+  });
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_EQ(*seconds, 2);
+  EXPECT_EQ(gate.overruns(), 1u);
+}
+
+TEST(Pace, GivesUpOnADeviceThatIsNeverFree) {
+  MeasurementGate gate;
+  gate.Enter();
+  PaceOptions options = Unlimited();
+  options.patience = absl::Milliseconds(30);
+  Pace pace(&gate, options);
+  bool ran = false;
+  auto run = [&]() -> absl::StatusOr<double> {
+    ran = true;
+    return 1;
+  };
+  EXPECT_EQ(pace.Measure(Soon(), run).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(pace.RunOnce(Soon(), 0, run).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_FALSE(ran);
+}
+
+TEST(Pace, WhatIsLongWaitsForAnIdleDevice) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.idle_window = absl::Hours(1);
+  options.patience = absl::Milliseconds(30);
+  Pace pace(&gate, options);
+  gate.Enter();
+  gate.Leave();  // just now
+  auto run = []() -> absl::StatusOr<double> { return 1; };
+  EXPECT_TRUE(pace.RunOnce(Soon(), 0.001, run).ok()) << "short ones do not";
+  EXPECT_EQ(pace.RunOnce(Soon(), 1, run).status().code(), absl::StatusCode::kDeadlineExceeded);
+  options.patience_for_idle = absl::Milliseconds(1);
+  Pace hurried(&gate, options);
+  EXPECT_TRUE(hurried.RunOnce(Soon(), 1, run).ok());
+  options.yields = true;
+  options.patience_for_idle = absl::InfiniteDuration();
+  Pace yielding(&gate, options);
+  gate.Enter();
+  EXPECT_TRUE(yielding.RunOnce(Soon(), 1, run).ok()) << "beside launches";
+  gate.Leave();
+}
+
+TEST(Pace, SpendsNoMoreThanItsShare) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.device_share = 0.2;
+  options.burst = absl::ZeroDuration();
+  Pace pace(&gate, options);
+  auto start = Pace::Clock::now();
+  double before_the_last = 0;
+  for (int i = 0; i < 5; ++i) {
+    before_the_last = pace.spent_seconds();
+    ASSERT_TRUE(pace.Measure(Soon(), []() -> absl::StatusOr<double> {
+                      auto end = Pace::Clock::now() + std::chrono::milliseconds(4);
+                      while (Pace::Clock::now() < end) {
+                      }
+                      return 1;
+                    })
+                    .ok());
+  }
+  double seconds = std::chrono::duration<double>(Pace::Clock::now() - start).count();
+  EXPECT_GE(seconds, before_the_last / 0.2);
+  EXPECT_GE(pace.spent_seconds(), 0.02);
+}
+
+}  // namespace
+}  // namespace tessera::server
