@@ -131,6 +131,7 @@ class Launcher {
 
   // Refuses new launches from now on (UNAVAILABLE).
   void StopAccepting() { accepting_.store(false, std::memory_order_relaxed); }
+  bool accepts() const { return accepting_.load(std::memory_order_relaxed); }
   // Compiles that launches wait for count as "during serving" from now on.
   void SetServing() { serving_.store(true, std::memory_order_relaxed); }
   // Both before the first launch. `observer` must outlive this object. `on_usage` is called by

@@ -243,11 +243,11 @@ absl::StatusOr<std::string> ScratchLaunch::Compare(
     RETURN_IF_ERROR(ReadAll(*piece.mirror, 0, before.data(), before.size()));
     RETURN_IF_ERROR(
         ReadAll(*piece.mirror, piece.lead + piece.snapshot.size(), behind.data(), kMargin));
-    if (size_t touched = behind.find_first_not_of(kMarginByte); touched != std::string::npos)
-      return absl::StrCat("out of bounds: wrote ", touched, " bytes behind the end of tensor '",
-                          name(), "'");
-    if (size_t touched = before.find_last_not_of(kMarginByte); touched != std::string::npos)
-      return absl::StrCat("out of bounds: wrote ", before.size() - touched,
+    if (size_t last = behind.find_last_not_of(kMarginByte); last != std::string::npos)
+      return absl::StrCat("out of bounds: wrote up to ", last + 1,
+                          " bytes behind the end of tensor '", name(), "'");
+    if (size_t first = before.find_first_not_of(kMarginByte); first != std::string::npos)
+      return absl::StrCat("out of bounds: wrote up to ", before.size() - first,
                           " bytes before the begin of tensor '", name(), "'");
   }
   for (const View& view : views_) {

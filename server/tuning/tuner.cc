@@ -152,7 +152,7 @@ bool Contest::Blame(Candidate* candidate, const absl::Status& status) {
     interrupted_ = status;
     return false;
   }
-  if (reason == "DRAINING" || reason == "COMPILE_QUEUE_FULL" || reason == "TOO_MANY_LAUNCHES" ||
+  if (!parts_.launcher->accepts() || reason == "COMPILE_QUEUE_FULL" || reason == "TOO_MANY_LAUNCHES" ||
       absl::IsUnauthenticated(status) || absl::IsCancelled(status) ||
       (absl::IsUnavailable(status) && reason.empty())) {
     interrupted_ = status;

@@ -4,7 +4,7 @@ import triton.language as tl
 
 
 @triton.autotune(
-    configs=[triton.Config({"BLOCK": block}, num_warps=4) for block in (16, 64, 256, 1024, 4096)],
+    configs=[triton.Config({"BLOCK": block}, num_warps=4) for block in (1, 64, 256, 1024, 4096)],
     key=["n"],
 )
 @triton.jit
