@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -511,12 +512,13 @@ Result PointerTypeCall(const Arguments& a) {
 }
 
 Result IntDTypeCall(const Arguments& a) {
-  if (!a.Count(1, 2)) return std::nullopt;
+  const Constant* width = a.values.empty() ? a.Keyword("bitwidth") : &a.values[0];
   const Constant* is_signed = a.values.size() > 1 ? &a.values[1] : a.Keyword("signed");
-  if (!a.values[0].is_integral() || !is_signed) return a.Fail("'tl.get_int_dtype' takes a bit width and whether it is signed");
+  if (a.values.size() > 2 || !width || !width->is_integral() || !is_signed)
+    return a.Fail("'tl.get_int_dtype' takes a bit width and whether it is signed");
   std::optional<bool> truth = Truth(*is_signed, a.error);
   if (!truth) return std::nullopt;
-  std::string name = absl::StrCat(*truth || a.values[0].as_integer() == 1 ? "int" : "uint", ToString(a.values[0].as_integer()));
+  std::string name = absl::StrCat(*truth || width->as_integer() == 1 ? "int" : "uint", ToString(width->as_integer()));
   std::optional<DType> dtype = ParseDType(name);
   if (!dtype) return a.Fail(absl::StrCat("there is no integer type '", name, "'"));
   return Constant::Type(*dtype);
@@ -737,6 +739,53 @@ const std::map<std::string, Function>& Functions() {
 
 //===-- methods -------------------------------------------------------------------------------===//
 
+// "{} {1} {name!r:>4}".format(...): the names of fields are positions and keywords, without attributes or items.
+Result StringFormat(const std::string& text, const Arguments& a) {
+  std::string out;
+  size_t automatic = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (out.size() > static_cast<size_t>(kMaxElements)) return a.Fail("the string is too long");
+    const char c = text[at];
+    if (c != '{' && c != '}') {
+      out += c;
+      continue;
+    }
+    if (at + 1 < text.size() && text[at + 1] == c) {
+      out += c;
+      ++at;
+      continue;
+    }
+    const size_t end = text.find('}', at);
+    if (c == '}' || end == std::string::npos) return a.Fail(absl::StrCat("a single '", std::string(1, c), "' in a format string"));
+    std::string field = text.substr(at + 1, end - at - 1), spec, conversion;
+    if (size_t colon = field.find(':'); colon != std::string::npos) {
+      spec = field.substr(colon + 1);
+      field.resize(colon);
+    }
+    if (size_t mark = field.find('!'); mark != std::string::npos) {
+      conversion = field.substr(mark + 1);
+      field.resize(mark);
+    }
+    size_t position = automatic;
+    const Constant* value = nullptr;
+    if (field.empty()) ++automatic;
+    if (field.empty() || absl::SimpleAtoi(field, &position))
+      value = position < a.values.size() ? &a.values[position] : nullptr;
+    else
+      value = a.Keyword(field);
+    if (value == nullptr) return a.Fail(absl::StrCat("'format' is given nothing for the field '{", field, "}'"));
+    if (value->is(ConstantKind::kExternal)) return a.WrongKind(*value);
+    if (!conversion.empty() && conversion != "r" && conversion != "s")
+      return a.Fail(absl::StrCat("the conversion '!", conversion, "' is not supported in a format string"));
+    const Values shown = {conversion == "r" ? Constant::String(Repr(*value)) : *value, Constant::String(spec)};
+    const Result formatted = Format(Arguments{"format", shown, {}, a.error});
+    if (!formatted) return std::nullopt;
+    out += formatted->text;
+    at = end;
+  }
+  return Constant::String(std::move(out));
+}
+
 Result StringMethod(const Constant& base, const Arguments& a) {
   const std::string& text = base.text;
   absl::string_view m = a.name;
@@ -808,6 +857,7 @@ Result StringMethod(const Constant& base, const Arguments& a) {
     for (size_t at = text.find(a.values[0].text); at != std::string::npos; at = text.find(a.values[0].text, at + a.values[0].text.size())) ++count;
     return Constant::Int(count);
   }
+  if (m == "format") return StringFormat(text, a);
   if (m == "isdigit")
     return Constant::Bool(!text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isdigit(c); }));
   return a.Fail(absl::StrCat("str has no method '", m, "' here"));

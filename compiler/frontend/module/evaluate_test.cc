@@ -111,6 +111,7 @@ TEST(Evaluate, StringsFormatAsPythons) {
   Check({{"f'{1 + 1}-{\"a\"!r}-{3.14159:.2f}'", "'2-\\'a\\'-3.14'"},
          {"f'{255:x} {255:#06x} {7:03d} {-7:+} {1234567:,} {0.25:.0%} {\"a\":>3} {\"a\":^3}|{1.5:8.3e}'", "'ff 0x00ff 007 -7 1,234,567 25%   a  a |1.500e+00'"},
          {"'aBc'.upper(), ' x '.strip(), 'a,b'.split(','), '-'.join(['a', 'b']), 'abab'.replace('a', 'x')", "('ABC', 'x', ['a', 'b'], 'a-b', 'xbxb')"},
+         {"'${} {1:03d} {{{b!r}}} {b}'.format(1, 2, b='x'), 'mov ${out}, ${src};'.format(out=0, src=1 + 1)", "('$1 002 {\\'x\\'} x', 'mov $0, $2;')"},
          {"'float16'.startswith(('fp', 'float')), 'a.py'.endswith('.py')", "(True, True)"}});
 }
 
@@ -119,6 +120,7 @@ TEST(Evaluate, KnowsTritonsHelpersAndTypes) {
          {"tl.constexpr(5) + 1", "6"},
          {"tl.float16.primitive_bitwidth, tl.float8e5.itemsize, tl.int1.primitive_bitwidth, tl.int64.itemsize", "(16, 1, 1, 8)"},
          {"tl.float8e4nv.is_fp8(), tl.float16.is_fp8(), tl.bfloat16.is_bf16(), tl.int8.is_int(), tl.uint8.is_int_signed()", "(True, False, True, True, False)"},
+         {"tl.get_int_dtype(16, True), tl.get_int_dtype(bitwidth=32, signed=False)", "(tl.int16, tl.uint32)"},
          {"tl.pointer_type(tl.float16), tl.pointer_type(tl.int8).element_ty, tl.dtype('fp32')", "(tl.pointer_type(tl.float16), tl.int8, tl.float32)"},
          {"math.ceil(1.2), math.log2(8), math.sqrt(4), math.prod([2, 3]), math.pi", "(2, 3.0, 2.0, 6, 3.141592653589793)"},
          {"triton.Config({'B': 64}, num_warps=8).kwargs['B'], triton.Config({}).num_stages", "(64, 3)"},
