@@ -178,6 +178,12 @@ TEST(Describe, MakesHeuristicsSelfContained) {
   EXPECT_EQ(value("WARPS", {{"BLOCK", Constant::Int(2048)}}), "8");
   EXPECT_EQ(value("WARPS", {{"BLOCK", Constant::Int(256)}}), "4");
   EXPECT_EQ(k.heuristics(0).expression(), "args['bias'] is not None");
+  // Calls of functions that return an expression are replaced: a launch evaluates expressions only.
+  EXPECT_EQ(value("LINEAR", {{"stride", Constant::Int(12)}, {"n", Constant::Int(3)}}), "False");
+  EXPECT_EQ(value("LINEAR", {{"stride", Constant::Int(13)}, {"n", Constant::Int(3)}}), "True");
+  EXPECT_EQ(value("WIDE", {{"n", Constant::Int(512)}}), "True");
+  for (const storage::KernelDescription::Heuristic& heuristic : k.heuristics())
+    if (heuristic.name() != "WARPS") EXPECT_EQ(heuristic.expression().find("def "), std::string::npos) << heuristic.expression();
   std::string error = value("EVEN", {{"n", Constant::Int(256)}});
   EXPECT_NE(error.find("the dict has no key 'BLOCK'"), std::string::npos) << error;
 }

@@ -1,6 +1,7 @@
 #include "compiler/frontend/module/heuristics.h"
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -48,8 +49,7 @@ class TextBuilder {
     if (function.is(ConstantKind::kLambda)) {
       last = Lambda(function, /*as_body=*/true);
     } else if (function.is(ConstantKind::kFunction)) {
-      Add(*function.function);
-      last = absl::StrCat(function.function->name, "(args)");
+      last = OfFunction(*function.function);
     } else {
       missing_ = absl::StrCat(KindName(function), " is no function");
     }
@@ -59,14 +59,89 @@ class TextBuilder {
  private:
   // The body over `args`, or the whole lambda.
   std::string Lambda(const Constant& lambda, bool as_body) {
-    std::set<std::string> read, bound;
-    Names(*lambda.lambda->a, &read, &bound);
-    for (const std::string& parameter : lambda.lambda->lambda_parameters) bound.insert(parameter);
+    const std::vector<std::string>& parameters = lambda.lambda->lambda_parameters;
+    std::set<std::string> read, bound(parameters.begin(), parameters.end()), ignored;
+    Names(*lambda.lambda->a, &ignored, &bound);
+    Read(*lambda.lambda->a, *lambda.scope, bound, &read);
     std::map<std::string, std::string> names = Meanings(read, bound, *lambda.scope);
-    if (as_body && lambda.lambda->lambda_parameters.size() == 1) names[lambda.lambda->lambda_parameters[0]] = "args";
+    if (as_body && parameters.size() == 1) names[parameters[0]] = "args";
+    return PrintIn(as_body ? *lambda.lambda->a : *lambda.lambda, *lambda.scope, bound, names);
+  }
+
+  // A heuristic that is a function of `args`.
+  std::string OfFunction(const Function& function) {
+    const Expr* result = ReturnedExpression(function);
+    if (result != nullptr && function.definition->parameters.size() == 1)
+      return Substituted(*result, *function.scope, {{function.definition->parameters[0].name, "args"}});
+    Add(function);
+    return absl::StrCat(function.name, "(args)");
+  }
+
+  // What the function returns, if it does nothing else and binds no names on the way.
+  static const Expr* ReturnedExpression(const Function& function) {
+    const Expr* result = nullptr;
+    for (const StmtPtr& statement : function.definition->body) {
+      if (statement->kind == StmtKind::kExpr && statement->value && statement->value->kind == ExprKind::kString) continue;
+      if (result != nullptr || statement->kind != StmtKind::kReturn || !statement->value) return nullptr;
+      result = statement->value.get();
+    }
+    std::set<std::string> read, bound;
+    if (result != nullptr) Names(*result, &read, &bound);
+    return bound.empty() ? result : nullptr;
+  }
+
+  // The host function that `call` names, if the call can be replaced by what it returns.
+  const Function* Inlinable(const Expr& call, const Environment& scope, const std::set<std::string>& bound) const {
+    if (call.kind != ExprKind::kCall || call.a->kind != ExprKind::kName || bound.count(call.a->text) || !call.keywords.empty() ||
+        depth_ > 8)
+      return nullptr;
+    Lookup found = scope.Find(call.a->text);
+    if (!found.found() || !found.value.is(ConstantKind::kFunction)) return nullptr;
+    const Function& function = *found.value.function;
+    if (function.definition->parameters.size() != call.items.size() || ReturnedExpression(function) == nullptr) return nullptr;
+    for (const FunctionParameter& parameter : function.definition->parameters)
+      if (parameter.is_star || parameter.is_double_star || parameter.keyword_only) return nullptr;
+    for (const ExprPtr& argument : call.items)
+      if (argument->kind == ExprKind::kStarred) return nullptr;
+    return &function;
+  }
+
+  // Names read in `e`, without those of functions whose calls are replaced.
+  void Read(const Expr& e, const Environment& scope, const std::set<std::string>& bound, std::set<std::string>* read) {
+    if (e.kind == ExprKind::kName) read->insert(e.text);
+    if (Inlinable(e, scope, bound) != nullptr) {
+      for (const ExprPtr& argument : e.items) Read(*argument, scope, bound, read);
+      return;
+    }
+    ForEachChild(e, [&](const Expr& child) { Read(child, scope, bound, read); });
+  }
+
+  std::string PrintIn(const Expr& e, const Environment& scope, const std::set<std::string>& bound,
+                      const std::map<std::string, std::string>& names) {
     PrintOptions options;
     options.names = &names;
-    return Print(as_body ? *lambda.lambda->a : *lambda.lambda, options);
+    options.call = [&](const Expr& call) -> std::optional<std::string> {
+      const Function* function = Inlinable(call, scope, bound);
+      if (function == nullptr) return std::nullopt;
+      std::map<std::string, std::string> parameters;
+      for (size_t i = 0; i < call.items.size(); ++i)
+        parameters[function->definition->parameters[i].name] = absl::StrCat("(", Print(*call.items[i], options), ")");
+      return absl::StrCat("(", Substituted(*ReturnedExpression(*function), *function->scope, parameters), ")");
+    };
+    return Print(e, options);
+  }
+
+  // `e` with the parameters of the function around it replaced.
+  std::string Substituted(const Expr& e, const Environment& scope, const std::map<std::string, std::string>& parameters) {
+    ++depth_;
+    std::set<std::string> read, bound;
+    for (const auto& [name, text] : parameters) bound.insert(name);
+    Read(e, scope, bound, &read);
+    std::map<std::string, std::string> names = Meanings(read, bound, scope);
+    names.insert(parameters.begin(), parameters.end());
+    std::string text = PrintIn(e, scope, bound, names);
+    --depth_;
+    return text;
   }
 
   std::map<std::string, std::string> Meanings(const std::set<std::string>& read, const std::set<std::string>& bound, const Environment& scope) {
@@ -115,6 +190,7 @@ class TextBuilder {
 
   std::string& missing_;
   std::string preamble_;
+  int depth_ = 0;  // of calls replaced inside of each other
   std::map<std::string, const Function*> added_;
 };
 

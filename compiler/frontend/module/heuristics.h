@@ -9,8 +9,8 @@
 
 namespace tessera::frontend {
 
-// What EvaluateHeuristic takes: the body of the lambda over `args`, names of constants replaced by their values, preceded by the
-// host functions it calls. `*missing` names what could not be resolved, else it stays empty.
+// What EvaluateHeuristic takes: the body of the lambda over `args`, names of constants replaced by their values, calls of host
+// functions that only return an expression replaced by it, preceded by the other host functions it calls. `*missing` names what could not be resolved, else it stays empty.
 std::string HeuristicText(const ModuleIndex& module, const Constant& function, std::string* missing);
 
 }  // namespace tessera::frontend

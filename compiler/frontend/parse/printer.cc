@@ -121,6 +121,11 @@ class Printer {
   }
 
   void Bare(const Expr& e) {
+    if (e.kind == ExprKind::kCall && options_.call)
+      if (std::optional<std::string> text = options_.call(e)) {
+        out_ += *text;
+        return;
+      }
     switch (e.kind) {
       case ExprKind::kName: return Name(e.text);
       case ExprKind::kInteger:

@@ -2,7 +2,9 @@
 #ifndef TESSERA_COMPILER_FRONTEND_PARSE_PRINTER_H_
 #define TESSERA_COMPILER_FRONTEND_PARSE_PRINTER_H_
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -13,6 +15,8 @@ namespace tessera::frontend {
 struct PrintOptions {
   // Text to print for a name, parenthesised already where that matters.
   const std::map<std::string, std::string>* names = nullptr;
+  // Text to print for a call, parenthesised likewise; nullopt: the call as it is.
+  std::function<std::optional<std::string>(const Expr& call)> call;
 };
 
 // One line that parses to an equal tree (kOpaque apart, printed as <what it is>).
