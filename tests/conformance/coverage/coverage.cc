@@ -355,7 +355,9 @@ class Harness {
   void CompleteFromFolder(const Outcome& entry, const std::vector<const storage::CompileJob*>& jobs,
                           std::vector<std::string>* results) {
     for (size_t i = 0; i < jobs.size(); ++i) {
-      if (!absl::StrContains((*results)[i], "is not defined")) continue;
+      if (!absl::StrContains((*results)[i], "is not defined") &&
+          !absl::StrContains((*results)[i], "submit its file too"))
+        continue;
       storage::CompileJob job = *jobs[i];
       job.clear_files();
       (*results)[i] = CompileAll({Complete(entry, &job)})[0];
