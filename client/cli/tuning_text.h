@@ -16,8 +16,10 @@ std::string ShortConfigText(const v1::Config& config);
 // As Triton prints a triton.Config.
 std::string TritonConfigText(const v1::Config& config);
 
-// TRITON_PRINT_AUTOTUNING=1, in Triton's words. `key` may be empty. On standard error when standard output is JSON's.
-void PrintAutotuning(const std::string& kernel, const std::string& key, const std::string& how, const v1::Config& config, bool json);
+// TRITON_PRINT_AUTOTUNING=1, in Triton's words. `key` may be empty. On standard error when standard
+// output is JSON's.
+void PrintAutotuning(const std::string& kernel, const std::string& key, const std::string& how,
+                     const v1::Config& config, bool json);
 
 }  // namespace tessera::cli
 

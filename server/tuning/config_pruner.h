@@ -1,5 +1,5 @@
-// Which configurations of a kernel are worth a look for a launch: prune_configs_by of @triton.autotune, evaluated by a
-// compiler worker.
+// Which configurations of a kernel are worth a look for a launch: prune_configs_by of
+// @triton.autotune, evaluated by a compiler worker.
 #ifndef TESSERA_SERVER_TUNING_CONFIG_PRUNER_H_
 #define TESSERA_SERVER_TUNING_CONFIG_PRUNER_H_
 
@@ -17,8 +17,8 @@ class ConfigPruner {
  public:
   explicit ConfigPruner(CompileBackend* backend) : backend_(backend) {}
 
-  // Whether each configuration of the kernel is left. All are where nothing is pruned by launch, or where that cannot be
-  // evaluated (which is logged). Blocks, if a worker is asked.
+  // Whether each configuration of the kernel is left. All are where nothing is pruned by launch, or
+  // where that cannot be evaluated (which is logged). Blocks, if a worker is asked.
   std::vector<bool> Kept(const KernelModel& kernel, const api::LaunchRequest& launch) const;
 
  private:
@@ -26,7 +26,8 @@ class ConfigPruner {
 };
 
 // Values of a launch's arguments, as far as Python code can see them: no tensors.
-std::vector<storage::NamedConstant> LaunchValues(const KernelModel& kernel, const api::LaunchRequest& launch);
+std::vector<storage::NamedConstant> LaunchValues(const KernelModel& kernel,
+                                                 const api::LaunchRequest& launch);
 
 }  // namespace tessera::server
 

@@ -33,7 +33,8 @@ std::shared_ptr<KernelModel> Model(bool prunes_by_launch) {
   kernel->set_prunes_by_launch(prunes_by_launch);
   for (const char* name : {"x", "n", "FLAG", "eps", "BLOCK"}) {
     kernel->add_parameters()->set_name(name);
-    kernel->mutable_parameters()->rbegin()->set_is_constexpr(std::string(name) == "FLAG" || std::string(name) == "BLOCK");
+    kernel->mutable_parameters()->rbegin()->set_is_constexpr(std::string(name) == "FLAG" ||
+                                                             std::string(name) == "BLOCK");
   }
   storage::ParameterDescription* eps = kernel->mutable_parameters(3);
   eps->set_has_default(true);
@@ -63,7 +64,8 @@ api::LaunchRequest Launch() {
 
 TEST(ConfigPruner, AsksNobodyWhereNothingDependsOnTheLaunch) {
   OneAnswer backend;
-  EXPECT_EQ(ConfigPruner(&backend).Kept(*Model(false), Launch()), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(ConfigPruner(&backend).Kept(*Model(false), Launch()),
+            (std::vector<bool>{true, true, true}));
   EXPECT_EQ(backend.requests, 0);
 }
 
@@ -85,13 +87,15 @@ TEST(ConfigPruner, KeepsWhatTheWorkerNames) {
   OneAnswer backend;
   backend.answer->add_kept(2);
   backend.answer->add_kept(7);  // there is none
-  EXPECT_EQ(ConfigPruner(&backend).Kept(*Model(true), Launch()), (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(ConfigPruner(&backend).Kept(*Model(true), Launch()),
+            (std::vector<bool>{false, false, true}));
 }
 
 TEST(ConfigPruner, KeepsAllWhereTheWorkerFails) {
   OneAnswer backend;
   backend.answer = absl::UnavailableError("the worker ended");
-  EXPECT_EQ(ConfigPruner(&backend).Kept(*Model(true), Launch()), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(ConfigPruner(&backend).Kept(*Model(true), Launch()),
+            (std::vector<bool>{true, true, true}));
 }
 
 }  // namespace

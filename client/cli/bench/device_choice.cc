@@ -25,18 +25,25 @@ absl::StatusOr<DeviceChoice> ChooseDevice(Client& client, const std::string& wan
     absl::StrAppend(&names, names.empty() ? "" : ", ", device.name());
     bool matches = wanted.empty() ? device.has_gpu() || device.name() == "cpu:0"
                                   : device.name() == wanted || device.uuid() == wanted ||
-                                        device.name() == wanted + ":0" || absl::StrCat("cuda:", device.uuid()) == wanted;
-    if (matches && (chosen == nullptr || (wanted.empty() && device.has_gpu() && !chosen->has_gpu()))) chosen = &device;
+                                        device.name() == wanted + ":0" ||
+                                        absl::StrCat("cuda:", device.uuid()) == wanted;
+    if (matches &&
+        (chosen == nullptr || (wanted.empty() && device.has_gpu() && !chosen->has_gpu())))
+      chosen = &device;
   }
-  if (chosen == nullptr) return absl::NotFoundError(absl::StrCat("no device '", wanted, "'; there are ", names));
+  if (chosen == nullptr)
+    return absl::NotFoundError(absl::StrCat("no device '", wanted, "'; there are ", names));
   return DeviceChoice{chosen->name(), chosen->description(), chosen->has_gpu()};
 }
 
-absl::StatusOr<uint64_t> DeviceRegion(Client& client, const DeviceChoice& device, const void* data, uint64_t bytes) {
+absl::StatusOr<uint64_t> DeviceRegion(Client& client, const DeviceChoice& device, const void* data,
+                                      uint64_t bytes) {
   bytes = std::max<uint64_t>(bytes, 1);
-  ASSIGN_OR_RETURN(v1::AllocateMemoryResponse memory, client.AllocateOn(device.is_gpu ? device.name : "cpu:0", bytes));
+  ASSIGN_OR_RETURN(v1::AllocateMemoryResponse memory,
+                   client.AllocateOn(device.is_gpu ? device.name : "cpu:0", bytes));
   if (data == nullptr) return memory.region();
-  ASSIGN_OR_RETURN(std::unique_ptr<SharedBuffer> window, client.Allocate(std::min(bytes, kWindowBytes)));
+  ASSIGN_OR_RETURN(std::unique_ptr<SharedBuffer> window,
+                   client.Allocate(std::min(bytes, kWindowBytes)));
   for (uint64_t done = 0; done < bytes; done += window->size()) {
     uint64_t piece = std::min(window->size(), bytes - done);
     std::memcpy(window->data(), static_cast<const char*>(data) + done, piece);

@@ -15,12 +15,14 @@ struct DeviceChoice {
   bool is_gpu = false;
 };
 
-// `wanted`: a name, a kind ("cuda") or a UUID; empty: the first GPU, else cpu:0. NOT_FOUND lists what there is.
+// `wanted`: a name, a kind ("cuda") or a UUID; empty: the first GPU, else cpu:0. NOT_FOUND lists
+// what there is.
 absl::StatusOr<DeviceChoice> ChooseDevice(Client& client, const std::string& wanted);
 
-// Memory that the device reaches at full speed: its own on a GPU, else shared memory. Filled with `bytes` of
-// `data`, or zeros where it is null.
-absl::StatusOr<uint64_t> DeviceRegion(Client& client, const DeviceChoice& device, const void* data, uint64_t bytes);
+// Memory that the device reaches at full speed: its own on a GPU, else shared memory. Filled with
+// `bytes` of `data`, or zeros where it is null.
+absl::StatusOr<uint64_t> DeviceRegion(Client& client, const DeviceChoice& device, const void* data,
+                                      uint64_t bytes);
 
 }  // namespace tessera::cli
 

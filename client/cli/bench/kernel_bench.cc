@@ -15,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Above the second-level cache of any GPU; on a CPU above what is left of the last cache for one process.
+// Above the second-level cache of any GPU; on a CPU above what is left of the last cache for one
+// process.
 constexpr int64_t kGpuFlushBytes = int64_t{256} << 20, kCpuFlushBytes = int64_t{64} << 20;
 constexpr int kFlushBlock = 1024;
 constexpr int kMinRepeats = 10, kMaxRepeats = 100000;
@@ -33,9 +34,11 @@ def overwrite(p, n, BLOCK: tl.constexpr):
 )";
 
 absl::StatusOr<v1::LaunchRequest> MakeFlush(Client& client, const DeviceChoice& device) {
-  ASSIGN_OR_RETURN(v1::RegisterModuleResponse module, client.RegisterModule({{"overwrite.py", kFlushSource}}));
+  ASSIGN_OR_RETURN(v1::RegisterModuleResponse module,
+                   client.RegisterModule({{"overwrite.py", kFlushSource}}));
   const int64_t bytes = device.is_gpu ? kGpuFlushBytes : kCpuFlushBytes;
-  ASSIGN_OR_RETURN(uint64_t region, DeviceRegion(client, device, nullptr, static_cast<uint64_t>(bytes)));
+  ASSIGN_OR_RETURN(uint64_t region,
+                   DeviceRegion(client, device, nullptr, static_cast<uint64_t>(bytes)));
   v1::LaunchRequest flush;
   flush.set_module(module.module());
   flush.set_kernel("overwrite");
@@ -54,7 +57,8 @@ BenchCounts CountsFor(double seconds, const KernelBenchOptions& options) {
     double count = seconds > 0 ? budget / seconds : kMaxRepeats;
     return static_cast<int>(std::max<double>(least, std::min<double>(kMaxRepeats, count + 1e-6)));
   };
-  return {fitting(options.warmup_seconds, 1), options.repeats > 0 ? options.repeats : fitting(options.repeat_seconds, kMinRepeats)};
+  return {fitting(options.warmup_seconds, 1),
+          options.repeats > 0 ? options.repeats : fitting(options.repeat_seconds, kMinRepeats)};
 }
 
 uint64_t TensorBytes(const v1::LaunchRequest& launch) {
@@ -79,7 +83,8 @@ double QuantileOf(std::vector<double> seconds, double q) {
   return seconds[low] + (at - static_cast<double>(low)) * (seconds[high] - seconds[low]);
 }
 
-absl::StatusOr<KernelBenchResult> BenchKernel(Client& client, const DeviceChoice& device, const v1::LaunchRequest& launch,
+absl::StatusOr<KernelBenchResult> BenchKernel(Client& client, const DeviceChoice& device,
+                                              const v1::LaunchRequest& launch,
                                               const KernelBenchOptions& options) {
   KernelBenchResult result;
   ASSIGN_OR_RETURN(result.first, client.Launch(launch));

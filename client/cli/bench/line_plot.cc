@@ -20,8 +20,9 @@ struct Colour {
 };
 constexpr Colour kInk = {40, 40, 40}, kGrid = {222, 222, 222};
 // Told apart by people who see no red or no green, and in print by their lightness.
-constexpr Colour kColours[] = {{0, 114, 178},  {213, 94, 0},  {0, 158, 115},  {204, 121, 167}, {20, 20, 20},
-                               {86, 180, 233}, {230, 159, 0}, {120, 120, 120}, {150, 60, 20},  {90, 60, 160}};
+constexpr Colour kColours[] = {{0, 114, 178}, {213, 94, 0},   {0, 158, 115}, {204, 121, 167},
+                               {20, 20, 20},  {86, 180, 233}, {230, 159, 0}, {120, 120, 120},
+                               {150, 60, 20}, {90, 60, 160}};
 
 constexpr double kWidth = 900, kHeight = 560, kLeft = 90, kRight = 190, kTop = 50, kBottom = 60;
 
@@ -40,20 +41,25 @@ class Canvas {
 class SvgCanvas : public Canvas {
  public:
   void Line(const Polyline& points, Colour colour, double width) override {
-    absl::StrAppend(&body_, "<polyline fill=\"none\" stroke=\"", Rgb(colour), "\" stroke-width=\"", width,
-                    "\" stroke-linejoin=\"round\" points=\"");
+    absl::StrAppend(&body_, "<polyline fill=\"none\" stroke=\"", Rgb(colour), "\" stroke-width=\"",
+                    width, "\" stroke-linejoin=\"round\" points=\"");
     for (const auto& [x, y] : points) absl::StrAppendFormat(&body_, "%.1f,%.1f ", x, y);
     absl::StrAppend(&body_, "\"/>\n");
   }
-  void Text(double x, double y, double size, Anchor anchor, const std::string& text, bool upward) override {
-    const char* where = anchor == Anchor::kBegin ? "start" : anchor == Anchor::kMiddle ? "middle" : "end";
-    absl::StrAppendFormat(&body_, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\"%s>%s</text>\n", x, y,
-                          size, where, upward ? absl::StrFormat(" transform=\"rotate(-90 %.1f %.1f)\"", x, y) : "",
-                          absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}}));
+  void Text(double x, double y, double size, Anchor anchor, const std::string& text,
+            bool upward) override {
+    const char* where = anchor == Anchor::kBegin    ? "start"
+                        : anchor == Anchor::kMiddle ? "middle"
+                                                    : "end";
+    absl::StrAppendFormat(
+        &body_, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\"%s>%s</text>\n", x,
+        y, size, where, upward ? absl::StrFormat(" transform=\"rotate(-90 %.1f %.1f)\"", x, y) : "",
+        absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}}));
   }
   std::string File() const {
     return absl::StrFormat(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"sans-serif\" fill=\"%s\">\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" "
+        "font-family=\"sans-serif\" fill=\"%s\">\n"
         "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n%s</svg>\n",
         kWidth, kHeight, Rgb(kInk), body_);
   }
@@ -76,7 +82,8 @@ class RasterCanvas : public Canvas {
               points[i + 1].second * kScale, colour, radius);
   }
 
-  void Text(double x, double y, double size, Anchor anchor, const std::string& text, bool upward) override {
+  void Text(double x, double y, double size, Anchor anchor, const std::string& text,
+            bool upward) override {
     double height = 0.72 * size;  // of capitals
     double width = static_cast<double>(text.size()) * kLetterAdvance * height;
     double shift = anchor == Anchor::kBegin ? 0 : anchor == Anchor::kMiddle ? width / 2 : width;
@@ -99,13 +106,13 @@ class RasterCanvas : public Canvas {
     }
     uLongf bytes = compressBound(rows.size());
     std::string packed(bytes, '\0');
-    compress2(reinterpret_cast<Bytef*>(packed.data()), &bytes, reinterpret_cast<const Bytef*>(rows.data()),
-              rows.size(), 9);
+    compress2(reinterpret_cast<Bytef*>(packed.data()), &bytes,
+              reinterpret_cast<const Bytef*>(rows.data()), rows.size(), 9);
     packed.resize(bytes);
     std::string header = absl::StrCat(BigEndian(width_), BigEndian(height_));
     header += std::string("\x08\x02\x00\x00\x00", 5);  // 8 bits, RGB
-    return absl::StrCat(std::string("\x89PNG\r\n\x1a\n", 8), Chunk("IHDR", header), Chunk("IDAT", packed),
-                        Chunk("IEND", ""));
+    return absl::StrCat(std::string("\x89PNG\r\n\x1a\n", 8), Chunk("IHDR", header),
+                        Chunk("IDAT", packed), Chunk("IEND", ""));
   }
 
  private:
@@ -116,8 +123,10 @@ class RasterCanvas : public Canvas {
   }
   static std::string Chunk(const std::string& type, const std::string& data) {
     std::string body = type + data;
-    uLong sum = crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
-    return absl::StrCat(BigEndian(static_cast<uint32_t>(data.size())), body, BigEndian(static_cast<uint32_t>(sum)));
+    uLong sum =
+        crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()));
+    return absl::StrCat(BigEndian(static_cast<uint32_t>(data.size())), body,
+                        BigEndian(static_cast<uint32_t>(sum)));
   }
 
   // Pixels are covered by how near they lie to the segment.
@@ -135,11 +144,13 @@ class RasterCanvas : public Canvas {
         if (cover == 0) continue;
         uint8_t* pixel = &pixels_[(static_cast<size_t>(y) * width_ + x) * 3];
         const uint8_t ink[] = {colour.r, colour.g, colour.b};
-        for (int c = 0; c < 3; ++c) pixel[c] = static_cast<uint8_t>(std::lround(pixel[c] * (1 - cover) + ink[c] * cover));
+        for (int c = 0; c < 3; ++c)
+          pixel[c] = static_cast<uint8_t>(std::lround(pixel[c] * (1 - cover) + ink[c] * cover));
       }
   }
 
-  const int width_ = static_cast<int>(kWidth) * kScale, height_ = static_cast<int>(kHeight) * kScale;
+  const int width_ = static_cast<int>(kWidth) * kScale,
+            height_ = static_cast<int>(kHeight) * kScale;
   std::vector<uint8_t> pixels_;
 };
 

@@ -1,4 +1,5 @@
-// A line plot as SVG and as PNG, with no font and no library but zlib: it looks the same wherever it is made.
+// A line plot as SVG and as PNG, with no font and no library but zlib: it looks the same wherever
+// it is made.
 #ifndef TESSERA_CLIENT_CLI_BENCH_LINE_PLOT_H_
 #define TESSERA_CLIENT_CLI_BENCH_LINE_PLOT_H_
 

@@ -5,8 +5,8 @@
 namespace tessera::cli {
 namespace {
 
-// Two digits a point, x then y + 2, on a grid of 4 by 6 above the base line (y = 0, written 2) and 2 below; a blank
-// begins another stroke.
+// Two digits a point, x then y + 2, on a grid of 4 by 6 above the base line (y = 0, written 2) and
+// 2 below; a blank begins another stroke.
 const char* GlyphOf(char c) {
   static const auto* glyphs = new std::map<char, const char*>{
       {' ', ""},

@@ -10,8 +10,8 @@ namespace tessera::cli {
 
 using Polyline = std::vector<std::pair<double, double>>;
 
-// ASCII text from (0, 0) to the right, y upwards; capitals are 1 high, a letter is kLetterAdvance wide.
-// Characters that the font lacks are boxes.
+// ASCII text from (0, 0) to the right, y upwards; capitals are 1 high, a letter is kLetterAdvance
+// wide. Characters that the font lacks are boxes.
 constexpr double kLetterAdvance = 0.95;
 std::vector<Polyline> Strokes(const std::string& text);
 

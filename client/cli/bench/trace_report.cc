@@ -12,14 +12,17 @@
 namespace tessera::cli {
 namespace {
 
-// Goals, of the trace that can pay: total against the best policy, p99 of warm calls against fixed, steady state against
-// exhaustive; of the one that cannot: calls beside tuning work, total against fixed.
-constexpr double kTotalGoal = 1.05, kP99Goal = 1.10, kSteadyGoal = 1.03, kBesideGoal = 0.01, kNoPayTotalGoal = 1.03;
+// Goals, of the trace that can pay: total against the best policy, p99 of warm calls against fixed,
+// steady state against exhaustive; of the one that cannot: calls beside tuning work, total against
+// fixed.
+constexpr double kTotalGoal = 1.05, kP99Goal = 1.10, kSteadyGoal = 1.03, kBesideGoal = 0.01,
+                 kNoPayTotalGoal = 1.03;
 
 double Quantile(std::vector<double> values, double q) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(q * static_cast<double>(values.size())))];
+  return values[std::min(values.size() - 1,
+                         static_cast<size_t>(q * static_cast<double>(values.size())))];
 }
 
 size_t SteadyBegin(const PolicyRun& run) {
@@ -52,7 +55,8 @@ double TuneSeconds(const PolicyRun& run, int shape) {
 }
 
 size_t CountOf(const PolicyRun& run, int shape) {
-  return static_cast<size_t>(std::count_if(run.calls.begin(), run.calls.end(), [&](const Call& call) { return call.shape == shape; }));
+  return static_cast<size_t>(std::count_if(run.calls.begin(), run.calls.end(),
+                                           [&](const Call& call) { return call.shape == shape; }));
 }
 
 double MeanLatency(const PolicyRun& run, size_t begin) {
@@ -69,7 +73,8 @@ std::string Time(double seconds) {
 
 // A configuration's time for a shape, measured in turns with the others'; 0: it was not.
 double SideBySideSeconds(const TraceResult& result, const PolicyRun& run, int shape) {
-  auto last = std::find_if(run.calls.rbegin(), run.calls.rend(), [&](const Call& call) { return call.shape == shape; });
+  auto last = std::find_if(run.calls.rbegin(), run.calls.rend(),
+                           [&](const Call& call) { return call.shape == shape; });
   if (last == run.calls.rend()) return 0;
   for (const SideBySide::Entry& entry : result.side_by_side.entries)
     if (entry.shape == shape && entry.config == last->config) return entry.seconds;
@@ -104,8 +109,10 @@ PolicySummary Summarise(const PolicyRun& run) {
   summary.warm_p50 = Quantile(warm, 0.5);
   summary.warm_p99 = Quantile(warm, 0.99);
   size_t begin = SteadyBegin(run);
-  for (size_t i = begin; i < run.calls.size(); ++i) summary.steady_kernel_seconds += run.calls[i].kernel_seconds;
-  if (begin < run.calls.size()) summary.steady_kernel_seconds /= static_cast<double>(run.calls.size() - begin);
+  for (size_t i = begin; i < run.calls.size(); ++i)
+    summary.steady_kernel_seconds += run.calls[i].kernel_seconds;
+  if (begin < run.calls.size())
+    summary.steady_kernel_seconds /= static_cast<double>(run.calls.size() - begin);
   return summary;
 }
 
@@ -115,10 +122,12 @@ Account AccountOf(const TraceResult& result, const PolicyRun& run, const PolicyR
   std::map<int, double> of_fixed = MeanKernelSeconds(fixed);
   for (const Call& call : run.calls) {
     bool common = call.shape < result.workload.common;
-    (common ? account.saving_common : account.saving_rare) += of_fixed[call.shape] - call.kernel_seconds;
+    (common ? account.saving_common : account.saving_rare) +=
+        of_fixed[call.shape] - call.kernel_seconds;
     (common ? account.tuning_common : account.tuning_rare) += call.tune_seconds;
   }
-  account.overhead = run.total_seconds - fixed.total_seconds + account.saving_common + account.saving_rare;
+  account.overhead =
+      run.total_seconds - fixed.total_seconds + account.saving_common + account.saving_rare;
   size_t calls = std::min(run.calls.size(), fixed.calls.size());
   auto end_of = [](const Call& call) { return call.begin + call.seconds; };
   size_t behind = calls;
@@ -140,13 +149,18 @@ std::vector<Criterion> CommonAndRareCriteria(const TraceResult& result) {
   for (const PolicyRun& run : result.runs)
     if (run.total_seconds < best->total_seconds) best = &run;
   double ratio = amortised->total_seconds / best->total_seconds;
-  criteria.push_back({absl::StrFormat("total time of amortised %.3f of the best policy's (%s%s); goal %.2f", ratio, best->policy,
-                                      result.runs.size() < StudyPolicies().size() ? ", of those that were run" : "", kTotalGoal),
-                      ratio <= kTotalGoal});
+  criteria.push_back(
+      {absl::StrFormat(
+           "total time of amortised %.3f of the best policy's (%s%s); goal %.2f", ratio,
+           best->policy,
+           result.runs.size() < StudyPolicies().size() ? ", of those that were run" : "",
+           kTotalGoal),
+       ratio <= kTotalGoal});
   double p99 = Summarise(*amortised).warm_p99, fixed_p99 = Summarise(*fixed).warm_p99;
-  criteria.push_back({absl::StrFormat("p99 of warm calls of amortised %s, of fixed %s: %.3f; goal %.2f", Time(p99), Time(fixed_p99),
-                                      p99 / fixed_p99, kP99Goal),
-                      p99 <= kP99Goal * fixed_p99});
+  criteria.push_back(
+      {absl::StrFormat("p99 of warm calls of amortised %s, of fixed %s: %.3f; goal %.2f", Time(p99),
+                       Time(fixed_p99), p99 / fixed_p99, kP99Goal),
+       p99 <= kP99Goal * fixed_p99});
   if (exhaustive == nullptr) return criteria;
   std::map<int, double> fixed_mean = MeanKernelSeconds(*fixed);
   double mine = 0, theirs = 0;
@@ -154,23 +168,34 @@ std::vector<Criterion> CommonAndRareCriteria(const TraceResult& result) {
   for (int shape = 0; shape < result.workload.common; ++shape) {
     double is = SteadySeconds(*amortised, shape), best_known = SteadySeconds(*exhaustive, shape);
     if (is == 0 || best_known == 0) continue;
-    double saving = (fixed_mean[shape] - best_known) * static_cast<double>(CountOf(*exhaustive, shape));
+    double saving =
+        (fixed_mean[shape] - best_known) * static_cast<double>(CountOf(*exhaustive, shape));
     double cost = TuneSeconds(*exhaustive, shape);
     bool repays = saving > cost;
-    double turns = SideBySideSeconds(result, *amortised, shape), turns_best = SideBySideSeconds(result, *exhaustive, shape);
-    parts.push_back(absl::StrFormat("%s %.3f%s%s", ShapeText(result.workload.shapes[shape]), is / best_known,
-                                    turns > 0 && turns_best > 0 ? absl::StrFormat(" (in turns %.3f)", turns / turns_best) : "",
-                                    repays ? "" : absl::StrFormat(" not counted: its search took %s and saves %s", Time(cost), Time(saving))));
+    double turns = SideBySideSeconds(result, *amortised, shape),
+           turns_best = SideBySideSeconds(result, *exhaustive, shape);
+    parts.push_back(absl::StrFormat(
+        "%s %.3f%s%s", ShapeText(result.workload.shapes[shape]), is / best_known,
+        turns > 0 && turns_best > 0 ? absl::StrFormat(" (in turns %.3f)", turns / turns_best) : "",
+        repays ? ""
+               : absl::StrFormat(" not counted: its search took %s and saves %s", Time(cost),
+                                 Time(saving))));
     if (!repays) continue;
     mine += is;
     theirs += best_known;
   }
   if (theirs > 0)
-    criteria.push_back({absl::StrFormat("steady state of amortised on the common shapes %.3f of exhaustive's, where its search repays; "
-                                        "goal %.2f: %s", mine / theirs, kSteadyGoal, absl::StrJoin(parts, ", ")),
+    criteria.push_back({absl::StrFormat("steady state of amortised on the common shapes %.3f of "
+                                        "exhaustive's, where its search repays; "
+                                        "goal %.2f: %s",
+                                        mine / theirs, kSteadyGoal, absl::StrJoin(parts, ", ")),
                         mine <= kSteadyGoal * theirs});
   else
-    criteria.push_back({absl::StrCat("steady state: exhaustive's search repays on no common shape, so nothing is asked: ", absl::StrJoin(parts, ", ")), true});
+    criteria.push_back(
+        {absl::StrCat(
+             "steady state: exhaustive's search repays on no common shape, so nothing is asked: ",
+             absl::StrJoin(parts, ", ")),
+         true});
   return criteria;
 }
 
@@ -179,30 +204,41 @@ std::vector<Criterion> EveryShapeTwiceCriteria(const TraceResult& result) {
   const PolicyRun* fixed = Find(result, "fixed");
   std::vector<Criterion> criteria;
   if (amortised == nullptr || fixed == nullptr || amortised->calls.empty()) return criteria;
-  double beside = static_cast<double>(amortised->calls_beside_tuning) / static_cast<double>(amortised->calls.size());
-  criteria.push_back({absl::StrFormat("%.2f %% of the calls of amortised ran beside tuning work (%d of %d, %d trials); goal: less than %.0f %%",
-                                      beside * 100, amortised->calls_beside_tuning, amortised->calls.size(), amortised->trials, kBesideGoal * 100),
-                      beside < kBesideGoal});
+  double beside = static_cast<double>(amortised->calls_beside_tuning) /
+                  static_cast<double>(amortised->calls.size());
+  criteria.push_back(
+      {absl::StrFormat("%.2f %% of the calls of amortised ran beside tuning work (%d of %d, %d "
+                       "trials); goal: less than %.0f %%",
+                       beside * 100, amortised->calls_beside_tuning, amortised->calls.size(),
+                       amortised->trials, kBesideGoal * 100),
+       beside < kBesideGoal});
   double ratio = amortised->total_seconds / fixed->total_seconds;
-  criteria.push_back({absl::StrFormat("total time of amortised %.3f of fixed's; goal %.2f", ratio, kNoPayTotalGoal), ratio <= kNoPayTotalGoal});
+  criteria.push_back({absl::StrFormat("total time of amortised %.3f of fixed's; goal %.2f", ratio,
+                                      kNoPayTotalGoal),
+                      ratio <= kNoPayTotalGoal});
   return criteria;
 }
 
 std::string Table(const TraceResult& result) {
-  std::string text = absl::StrFormat("%-11s %8s %8s %9s %9s | %5s %9s %9s | %6s %8s %8s | %9s %8s %7s %8s\n", "policy", "total s", "compile",
-                                     "tuning", "(backgr.)", "cold", "p50 ms", "p99 ms", "warm", "p50 ms", "p99 ms", "steady us", "compiles",
-                                     "trials", "entries");
+  std::string text = absl::StrFormat(
+      "%-11s %8s %8s %9s %9s | %5s %9s %9s | %6s %8s %8s | %9s %8s %7s %8s\n", "policy", "total s",
+      "compile", "tuning", "(backgr.)", "cold", "p50 ms", "p99 ms", "warm", "p50 ms", "p99 ms",
+      "steady us", "compiles", "trials", "entries");
   for (const PolicyRun& run : result.runs) {
     PolicySummary s = Summarise(run);
-    absl::StrAppendFormat(&text, "%-11s %8.2f %8.2f %9.2f %9.2f | %5d %9.2f %9.2f | %6d %8.3f %8.3f | %9.1f %8d %7d %8d\n", s.policy,
-                          s.total_seconds, s.compile_seconds, s.first_use_seconds, s.background_seconds, s.cold_calls, s.cold_p50 * 1e3,
-                          s.cold_p99 * 1e3, s.warm_calls, s.warm_p50 * 1e3, s.warm_p99 * 1e3, s.steady_kernel_seconds * 1e6, run.compiles,
-                          run.trials, s.cache_entries);
+    absl::StrAppendFormat(
+        &text,
+        "%-11s %8.2f %8.2f %9.2f %9.2f | %5d %9.2f %9.2f | %6d %8.3f %8.3f | %9.1f %8d %7d %8d\n",
+        s.policy, s.total_seconds, s.compile_seconds, s.first_use_seconds, s.background_seconds,
+        s.cold_calls, s.cold_p50 * 1e3, s.cold_p99 * 1e3, s.warm_calls, s.warm_p50 * 1e3,
+        s.warm_p99 * 1e3, s.steady_kernel_seconds * 1e6, run.compiles, run.trials, s.cache_entries);
   }
   std::vector<std::string> yardsticks;
   for (const PolicyRun& run : result.runs)
-    yardsticks.push_back(absl::StrFormat("%s %.1f/%.1f", run.policy, run.yardstick_seconds[0] * 1e6, run.yardstick_seconds[1] * 1e6));
-  absl::StrAppend(&text, "speed of the machine, a product that nothing tunes before/after, us: ", absl::StrJoin(yardsticks, ", "), "\n");
+    yardsticks.push_back(absl::StrFormat("%s %.1f/%.1f", run.policy, run.yardstick_seconds[0] * 1e6,
+                                         run.yardstick_seconds[1] * 1e6));
+  absl::StrAppend(&text, "speed of the machine, a product that nothing tunes before/after, us: ",
+                  absl::StrJoin(yardsticks, ", "), "\n");
   return text;
 }
 
@@ -213,19 +249,28 @@ std::string Conclusion(const TraceResult& result) {
   const PolicyRun* best = &result.runs[0];
   for (const PolicyRun& run : result.runs)
     if (run.total_seconds < best->total_seconds) best = &run;
-  absl::StrAppendFormat(&text, "Least total time: %s, %s.\n", best->policy, Time(best->total_seconds));
+  absl::StrAppendFormat(&text, "Least total time: %s, %s.\n", best->policy,
+                        Time(best->total_seconds));
   std::map<int, double> fixed_mean = MeanKernelSeconds(*fixed);
   for (const PolicyRun& run : result.runs) {
     if (&run == fixed) continue;
     Account account = AccountOf(result, run, *fixed);
     double saving = account.saving_common + account.saving_rare;
-    absl::StrAppendFormat(&text, "\n%s: its configurations saved %s of kernel time (common shapes %s, rare ones %s) and its overhead was %s, so it ended %s %s fixed.",
-                          run.policy, Time(saving), Time(account.saving_common), Time(account.saving_rare), Time(account.overhead),
-                          Time(std::abs(run.total_seconds - fixed->total_seconds)), run.total_seconds < fixed->total_seconds ? "before" : "behind");
+    absl::StrAppendFormat(&text,
+                          "\n%s: its configurations saved %s of kernel time (common shapes %s, "
+                          "rare ones %s) and its overhead was %s, so it ended %s %s fixed.",
+                          run.policy, Time(saving), Time(account.saving_common),
+                          Time(account.saving_rare), Time(account.overhead),
+                          Time(std::abs(run.total_seconds - fixed->total_seconds)),
+                          run.total_seconds < fixed->total_seconds ? "before" : "behind");
     if (account.break_even_calls > 0)
-      absl::StrAppendFormat(&text, " It broke even after %d of %d calls.", account.break_even_calls, run.calls.size());
+      absl::StrAppendFormat(&text, " It broke even after %d of %d calls.", account.break_even_calls,
+                            run.calls.size());
     else if (account.more_calls > 0)
-      absl::StrAppendFormat(&text, " It did not break even; at the speed it ended with it would after %.0f calls more.", account.more_calls);
+      absl::StrAppendFormat(
+          &text,
+          " It did not break even; at the speed it ended with it would after %.0f calls more.",
+          account.more_calls);
     else
       absl::StrAppend(&text, " It did not break even, and was no faster at the end.");
     size_t common_keys = 0, rare_keys = 0, rare_calls = 0;
@@ -242,17 +287,24 @@ std::string Conclusion(const TraceResult& result) {
         double cost = tuning / static_cast<double>(keys), gain = saved / static_cast<double>(calls);
         double each = static_cast<double>(calls) / static_cast<double>(keys);
         if (gain > cost * 1e-9)
-          absl::StrAppendFormat(&text, " A search for a %s shape cost %s and saved %s a call: it needs %.0f calls of the shape and got %.0f, so it %s.", name,
-                                Time(cost), Time(gain), cost / gain, each, cost / gain <= each ? "was repaid" : "was not repaid");
+          absl::StrAppendFormat(&text,
+                                " A search for a %s shape cost %s and saved %s a call: it needs "
+                                "%.0f calls of the shape and got %.0f, so it %s.",
+                                name, Time(cost), Time(gain), cost / gain, each,
+                                cost / gain <= each ? "was repaid" : "was not repaid");
         else
-          absl::StrAppendFormat(&text, " A search for a %s shape cost %s and saved nothing.", name, Time(cost));
+          absl::StrAppendFormat(&text, " A search for a %s shape cost %s and saved nothing.", name,
+                                Time(cost));
       };
-      side("common", account.tuning_common, account.saving_common, common_keys, run.calls.size() - rare_calls);
+      side("common", account.tuning_common, account.saving_common, common_keys,
+           run.calls.size() - rare_calls);
       side("rare", account.tuning_rare, account.saving_rare, rare_keys, rare_calls);
     } else if (run.trials == 0) {
       absl::StrAppend(&text, " It measured nothing.");
     } else {
-      absl::StrAppendFormat(&text, " In the background it tuned %d buckets with %d trials in %s, while calls went on with the configuration at hand.",
+      absl::StrAppendFormat(&text,
+                            " In the background it tuned %d buckets with %d trials in %s, while "
+                            "calls went on with the configuration at hand.",
                             run.tuned_buckets, run.trials, Time(run.background_seconds));
     }
     absl::StrAppend(&text, "\n");
@@ -262,46 +314,59 @@ std::string Conclusion(const TraceResult& result) {
 
 std::string SummaryCsv(const std::vector<TraceResult>& results) {
   std::string text =
-      "trace,policy,calls,total_s,compile_s,first_use_tuning_s,background_tuning_s,background_device_s,cold_calls,cold_p50_s,cold_p99_s,"
-      "warm_calls,warm_p50_s,warm_p99_s,steady_kernel_s,compiles,trials,tuned_buckets,artifact_entries,tuning_entries,calls_beside_tuning,"
+      "trace,policy,calls,total_s,compile_s,first_use_tuning_s,background_tuning_s,background_"
+      "device_s,cold_calls,cold_p50_s,cold_p99_s,"
+      "warm_calls,warm_p50_s,warm_p99_s,steady_kernel_s,compiles,trials,tuned_buckets,artifact_"
+      "entries,tuning_entries,calls_beside_tuning,"
       "yardstick_before_s,yardstick_after_s\n";
   for (const TraceResult& result : results)
     for (const PolicyRun& run : result.runs) {
       PolicySummary s = Summarise(run);
-      absl::StrAppend(&text, result.workload.name, ",", run.policy, ",", run.calls.size(), ",", s.total_seconds, ",", s.compile_seconds, ",");
-      absl::StrAppend(&text, s.first_use_seconds, ",", s.background_seconds, ",", run.background_device_seconds, ",", s.cold_calls, ",");
-      absl::StrAppend(&text, s.cold_p50, ",", s.cold_p99, ",", s.warm_calls, ",", s.warm_p50, ",", s.warm_p99, ",");
-      absl::StrAppend(&text, s.steady_kernel_seconds, ",", run.compiles, ",", run.trials, ",", run.tuned_buckets, ",");
-      absl::StrAppend(&text, run.artifact_entries, ",", run.tuning_entries, ",", run.calls_beside_tuning, ",");
+      absl::StrAppend(&text, result.workload.name, ",", run.policy, ",", run.calls.size(), ",",
+                      s.total_seconds, ",", s.compile_seconds, ",");
+      absl::StrAppend(&text, s.first_use_seconds, ",", s.background_seconds, ",",
+                      run.background_device_seconds, ",", s.cold_calls, ",");
+      absl::StrAppend(&text, s.cold_p50, ",", s.cold_p99, ",", s.warm_calls, ",", s.warm_p50, ",",
+                      s.warm_p99, ",");
+      absl::StrAppend(&text, s.steady_kernel_seconds, ",", run.compiles, ",", run.trials, ",",
+                      run.tuned_buckets, ",");
+      absl::StrAppend(&text, run.artifact_entries, ",", run.tuning_entries, ",",
+                      run.calls_beside_tuning, ",");
       absl::StrAppend(&text, run.yardstick_seconds[0], ",", run.yardstick_seconds[1], "\n");
     }
   return text;
 }
 
-std::string SummaryJson(const std::vector<TraceResult>& results, const std::string& device, const std::string& command) {
+std::string SummaryJson(const std::vector<TraceResult>& results, const std::string& device,
+                        const std::string& command) {
   using Json = nlohmann::ordered_json;
   Json json = {{"device", device}, {"command", command}, {"traces", Json::array()}};
   for (const TraceResult& result : results) {
     const PolicyRun* fixed = Find(result, "fixed");
-    Json trace = {{"name", result.workload.name}, {"description", result.workload.description}, {"policies", Json::array()}};
+    Json trace = {{"name", result.workload.name},
+                  {"description", result.workload.description},
+                  {"policies", Json::array()}};
     for (const PolicyRun& run : result.runs) {
       PolicySummary s = Summarise(run);
-      Json policy = {{"policy", run.policy},
-                     {"total_seconds", s.total_seconds},
-                     {"compile_seconds", s.compile_seconds},
-                     {"first_use_tuning_seconds", s.first_use_seconds},
-                     {"background_tuning_seconds", s.background_seconds},
-                     {"background_device_seconds", run.background_device_seconds},
-                     {"cold", {{"calls", s.cold_calls}, {"p50_seconds", s.cold_p50}, {"p99_seconds", s.cold_p99}}},
-                     {"warm", {{"calls", s.warm_calls}, {"p50_seconds", s.warm_p50}, {"p99_seconds", s.warm_p99}}},
-                     {"steady_kernel_seconds", s.steady_kernel_seconds},
-                     {"compiles", run.compiles},
-                     {"trials", run.trials},
-                     {"tuned_buckets", run.tuned_buckets},
-                     {"artifact_entries", run.artifact_entries},
-                     {"tuning_entries", run.tuning_entries},
-                     {"calls_beside_tuning", run.calls_beside_tuning},
-                     {"yardstick_seconds", {run.yardstick_seconds[0], run.yardstick_seconds[1]}}};
+      Json policy = {
+          {"policy", run.policy},
+          {"total_seconds", s.total_seconds},
+          {"compile_seconds", s.compile_seconds},
+          {"first_use_tuning_seconds", s.first_use_seconds},
+          {"background_tuning_seconds", s.background_seconds},
+          {"background_device_seconds", run.background_device_seconds},
+          {"cold",
+           {{"calls", s.cold_calls}, {"p50_seconds", s.cold_p50}, {"p99_seconds", s.cold_p99}}},
+          {"warm",
+           {{"calls", s.warm_calls}, {"p50_seconds", s.warm_p50}, {"p99_seconds", s.warm_p99}}},
+          {"steady_kernel_seconds", s.steady_kernel_seconds},
+          {"compiles", run.compiles},
+          {"trials", run.trials},
+          {"tuned_buckets", run.tuned_buckets},
+          {"artifact_entries", run.artifact_entries},
+          {"tuning_entries", run.tuning_entries},
+          {"calls_beside_tuning", run.calls_beside_tuning},
+          {"yardstick_seconds", {run.yardstick_seconds[0], run.yardstick_seconds[1]}}};
       if (fixed != nullptr) {
         Account account = AccountOf(result, run, *fixed);
         policy["against_fixed"] = {{"saving_common_seconds", account.saving_common},
@@ -310,18 +375,22 @@ std::string SummaryJson(const std::vector<TraceResult>& results, const std::stri
                                    {"break_even_calls", account.break_even_calls}};
       }
       for (int shape = 0; shape < result.workload.common; ++shape) {
-        auto last = std::find_if(run.calls.rbegin(), run.calls.rend(), [&](const Call& call) { return call.shape == shape; });
+        auto last = std::find_if(run.calls.rbegin(), run.calls.rend(),
+                                 [&](const Call& call) { return call.shape == shape; });
         if (last == run.calls.rend()) continue;
-        policy["common_shapes"].push_back({{"shape", ShapeText(result.workload.shapes[shape])},
-                                           {"config", last->config},
-                                           {"steady_kernel_seconds", SteadySeconds(run, shape)},
-                                           {"in_turns_seconds", SideBySideSeconds(result, run, shape)}});
+        policy["common_shapes"].push_back(
+            {{"shape", ShapeText(result.workload.shapes[shape])},
+             {"config", last->config},
+             {"steady_kernel_seconds", SteadySeconds(run, shape)},
+             {"in_turns_seconds", SideBySideSeconds(result, run, shape)}});
       }
       if (!run.decisions.empty()) policy["decisions"] = run.decisions;
       trace["policies"].push_back(std::move(policy));
     }
-    auto criteria = result.workload.name == "every-shape-twice" ? EveryShapeTwiceCriteria(result) : CommonAndRareCriteria(result);
-    for (const Criterion& criterion : criteria) trace["criteria"].push_back({{"met", criterion.met}, {"text", criterion.text}});
+    auto criteria = result.workload.name == "every-shape-twice" ? EveryShapeTwiceCriteria(result)
+                                                                : CommonAndRareCriteria(result);
+    for (const Criterion& criterion : criteria)
+      trace["criteria"].push_back({{"met", criterion.met}, {"text", criterion.text}});
     json["traces"].push_back(std::move(trace));
   }
   return json.dump(2) + "\n";
@@ -331,7 +400,8 @@ std::string WorkloadCsv(const Workload& workload) {
   std::string text = "call,m,n,k,common\n";
   for (size_t i = 0; i < workload.calls.size(); ++i) {
     const Shape& shape = workload.shapes[workload.calls[i]];
-    absl::StrAppend(&text, i, ",", shape.m, ",", shape.n, ",", shape.k, ",", workload.calls[i] < workload.common ? 1 : 0, "\n");
+    absl::StrAppend(&text, i, ",", shape.m, ",", shape.n, ",", shape.k, ",",
+                    workload.calls[i] < workload.common ? 1 : 0, "\n");
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// What a trace study says: figures for each policy, criteria, and why a policy paid or did not. Pure.
+// What a trace study says: figures for each policy, criteria, and why a policy paid or did not.
+// Pure.
 #ifndef TESSERA_CLIENT_CLI_BENCH_TRACE_REPORT_H_
 #define TESSERA_CLIENT_CLI_BENCH_TRACE_REPORT_H_
 
@@ -30,11 +31,12 @@ struct PolicySummary {
 };
 PolicySummary Summarise(const PolicyRun& run);
 
-// The median kernel time of a shape in the last tenth of the calls (at most 1,000); 0: it was not called there.
+// The median kernel time of a shape in the last tenth of the calls (at most 1,000); 0: it was not
+// called there.
 double SteadySeconds(const PolicyRun& run, int shape);
 
-// total = fixed's total + overhead - saving: the saving is kernel time against fixed's mean of the shape, the overhead
-// all the rest, waiting for tunings and compiles above all.
+// total = fixed's total + overhead - saving: the saving is kernel time against fixed's mean of the
+// shape, the overhead all the rest, waiting for tunings and compiles above all.
 struct Account {
   std::string policy;
   double saving_common = 0, saving_rare = 0;  // seconds of kernel time
@@ -42,7 +44,8 @@ struct Account {
   double tuning_common = 0, tuning_rare = 0;  // of it: tunings that calls waited for
   // The calls after which its cumulative time stays below fixed's; 0: it never does.
   size_t break_even_calls = 0;
-  // At the rate of the last tenth of the calls, how many more calls would make up what is missing; negative: never.
+  // At the rate of the last tenth of the calls, how many more calls would make up what is missing;
+  // negative: never.
   double more_calls = 0;
 };
 Account AccountOf(const TraceResult& result, const PolicyRun& run, const PolicyRun& fixed);
@@ -51,15 +54,16 @@ struct Criterion {
   std::string text;  // with the figures
   bool met = false;
 };
-// Of the trace that tuning may pay in, and of the one that it cannot pay in. Empty where a policy that they speak of was
-// not run.
+// Of the trace that tuning may pay in, and of the one that it cannot pay in. Empty where a policy
+// that they speak of was not run.
 std::vector<Criterion> CommonAndRareCriteria(const TraceResult& result);
 std::vector<Criterion> EveryShapeTwiceCriteria(const TraceResult& result);
 
 std::string Table(const TraceResult& result);
 std::string Conclusion(const TraceResult& result);
 std::string SummaryCsv(const std::vector<TraceResult>& results);
-std::string SummaryJson(const std::vector<TraceResult>& results, const std::string& device, const std::string& command);
+std::string SummaryJson(const std::vector<TraceResult>& results, const std::string& device,
+                        const std::string& command);
 std::string WorkloadCsv(const Workload& workload);  // call, m, n, k
 LinePlot CumulativePlot(const TraceResult& result);
 

@@ -23,7 +23,8 @@ TraceResult Made(const std::vector<std::pair<std::string, Times>>& policies) {
   result.workload.name = "common-and-rare";
   for (int i = 0; i < 12; ++i) result.workload.shapes.push_back({16 + i, 512, 512});
   result.workload.common = 2;
-  for (int i = 0; i < 1000; ++i) result.workload.calls.push_back(i % 10 == 9 ? 2 + i / 10 % 10 : i % 2);
+  for (int i = 0; i < 1000; ++i)
+    result.workload.calls.push_back(i % 10 == 9 ? 2 + i / 10 % 10 : i % 2);
   for (const auto& [name, times] : policies) {
     PolicyRun run;
     run.policy = name;
@@ -66,13 +67,17 @@ TEST(TraceReport, SteadyStateIsTheLastTenthOfTheCalls) {
 }
 
 TEST(TraceReport, AccountsForTheWholeDifferenceToFixed) {
-  TraceResult result = Made({{"fixed", {.common = 2e-3, .rare = 2e-3}}, {"exhaustive", {.common = 1e-3, .rare = 1.5e-3, .tune = 0.05}}});
+  TraceResult result = Made({{"fixed", {.common = 2e-3, .rare = 2e-3}},
+                             {"exhaustive", {.common = 1e-3, .rare = 1.5e-3, .tune = 0.05}}});
   Account account = AccountOf(result, result.runs[1], result.runs[0]);
   EXPECT_NEAR(account.saving_common, 0.9, 1e-9);
   EXPECT_NEAR(account.saving_rare, 0.05, 1e-9);
   EXPECT_NEAR(account.overhead, 0.6, 1e-9);  // twelve searches
   EXPECT_NEAR(account.tuning_rare, 0.5, 1e-9);
-  EXPECT_NEAR(result.runs[1].total_seconds, result.runs[0].total_seconds + account.overhead - account.saving_common - account.saving_rare, 1e-9);
+  EXPECT_NEAR(
+      result.runs[1].total_seconds,
+      result.runs[0].total_seconds + account.overhead - account.saving_common - account.saving_rare,
+      1e-9);
   // 0.6 s of searches against some 0.95 ms a call.
   EXPECT_GT(account.break_even_calls, 600u);
   EXPECT_LT(account.break_even_calls, 660u);
@@ -80,13 +85,16 @@ TEST(TraceReport, AccountsForTheWholeDifferenceToFixed) {
 }
 
 TEST(TraceReport, SaysWhatIsMissingWhereNothingBreaksEven) {
-  TraceResult result = Made({{"fixed", {.common = 2e-3, .rare = 2e-3}}, {"exhaustive", {.common = 1e-3, .rare = 2e-3, .tune = 1}}});
+  TraceResult result = Made({{"fixed", {.common = 2e-3, .rare = 2e-3}},
+                             {"exhaustive", {.common = 1e-3, .rare = 2e-3, .tune = 1}}});
   Account account = AccountOf(result, result.runs[1], result.runs[0]);
   EXPECT_EQ(account.break_even_calls, 0u);
   EXPECT_NEAR(account.more_calls, (12 - 0.9) / 0.9e-3, 50);
   std::string conclusion = Conclusion(result);
   EXPECT_THAT(conclusion, HasSubstr("Least total time: fixed"));
-  EXPECT_THAT(conclusion, HasSubstr("A search for a common shape cost 1.00 s and saved 1.00 ms a call: it needs 1000 calls of the shape and got 450, so it was not repaid"));
+  EXPECT_THAT(conclusion,
+              HasSubstr("A search for a common shape cost 1.00 s and saved 1.00 ms a call: it "
+                        "needs 1000 calls of the shape and got 450, so it was not repaid"));
   EXPECT_THAT(conclusion, HasSubstr("A search for a rare shape cost 1.00 s and saved nothing"));
 }
 
@@ -109,7 +117,9 @@ TEST(TraceReport, CriteriaAreMissedByTotalP99AndSteadyState) {
 }
 
 TEST(TraceReport, SteadyStateIsNotAskedForWhereTheSearchDoesNotRepay) {
-  TraceResult result = Made({{"fixed", {.common = 1.2e-3}}, {"exhaustive", {.common = 1e-3, .tune = 1}}, {"amortised", {.common = 1.2e-3}}});
+  TraceResult result = Made({{"fixed", {.common = 1.2e-3}},
+                             {"exhaustive", {.common = 1e-3, .tune = 1}},
+                             {"amortised", {.common = 1.2e-3}}});
   std::vector<Criterion> criteria = CommonAndRareCriteria(result);
   ASSERT_EQ(criteria.size(), 3u);
   EXPECT_TRUE(criteria[2].met);
@@ -119,7 +129,8 @@ TEST(TraceReport, SteadyStateIsNotAskedForWhereTheSearchDoesNotRepay) {
 TEST(TraceReport, AbstainingIsMeasuredByCallsBesideTuning) {
   TraceResult result = Made({{"fixed", {}}, {"amortised", {}}});
   result.workload.name = "every-shape-twice";
-  for (const Criterion& criterion : EveryShapeTwiceCriteria(result)) EXPECT_TRUE(criterion.met) << criterion.text;
+  for (const Criterion& criterion : EveryShapeTwiceCriteria(result))
+    EXPECT_TRUE(criterion.met) << criterion.text;
   result.runs[1].calls_beside_tuning = 10;  // of 1,000: one in a hundred is too many
   EXPECT_FALSE(EveryShapeTwiceCriteria(result)[0].met);
 }
@@ -129,7 +140,8 @@ TEST(TraceReport, FilesHoldEveryPolicy) {
   std::string csv = SummaryCsv(results);
   EXPECT_THAT(csv, HasSubstr("\ncommon-and-rare,fixed,1000,"));
   size_t header = csv.find('\n');
-  EXPECT_EQ(std::count(csv.begin(), csv.begin() + header, ','), std::count(csv.begin() + header + 1, csv.begin() + csv.find('\n', header + 1), ','));
+  EXPECT_EQ(std::count(csv.begin(), csv.begin() + header, ','),
+            std::count(csv.begin() + header + 1, csv.begin() + csv.find('\n', header + 1), ','));
   auto json = nlohmann::json::parse(SummaryJson(results, "cpu:0", "tessera bench trace"));
   EXPECT_EQ(json["traces"][0]["policies"][1]["policy"], "amortised");
   EXPECT_EQ(json["traces"][0]["policies"][1]["warm"]["calls"], 988);

@@ -27,14 +27,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double Since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double Since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
-constexpr int kYardstickLaunches = 25, kYardstickBlock = 32, kYardstickColumns = 1024, kYardstickK = 1024;
+constexpr int kYardstickLaunches = 25, kYardstickBlock = 32, kYardstickColumns = 1024,
+              kYardstickK = 1024;
 constexpr int kSideBySideRounds = 31;
 // Longer than any search of 24 configurations takes.
 constexpr double kTuneBudgetSeconds = 300;
@@ -51,29 +54,36 @@ std::vector<uint16_t> RandomHalves(size_t count, double scale, uint64_t seed) {
 // The kernel under a name of its own on one daemon, and memory for the largest shape.
 class Session {
  public:
-  static absl::StatusOr<std::unique_ptr<Session>> Open(Client& client, const Workload& workload, const std::string& name,
+  static absl::StatusOr<std::unique_ptr<Session>> Open(Client& client, const Workload& workload,
+                                                       const std::string& name,
                                                        const std::string& device) {
     std::unique_ptr<Session> session(new Session(client));
     // Unique on a daemon that ran a study before.
-    session->kernel_ = absl::StrCat("fused_linear_", name, "_", getpid(), "_", absl::ToUnixMicros(absl::Now()) % 1000000007);
-    std::string source = absl::StrReplaceAll(kFusedLinearSource, {{"def fused_linear(", absl::StrCat("def ", session->kernel_, "(")}});
-    ASSIGN_OR_RETURN(v1::RegisterModuleResponse module, client.RegisterModule({{"fused_linear.py", source}}));
+    session->kernel_ = absl::StrCat("fused_linear_", name, "_", getpid(), "_",
+                                    absl::ToUnixMicros(absl::Now()) % 1000000007);
+    std::string source = absl::StrReplaceAll(
+        kFusedLinearSource, {{"def fused_linear(", absl::StrCat("def ", session->kernel_, "(")}});
+    ASSIGN_OR_RETURN(v1::RegisterModuleResponse module,
+                     client.RegisterModule({{"fused_linear.py", source}}));
     session->module_ = module.module();
     ASSIGN_OR_RETURN(session->device_, ChooseDevice(client, device));
-    int64_t mk = 0, kn = int64_t{kYardstickK} * kYardstickColumns, n = 0, mn = int64_t{kYardstickBlock} * kYardstickColumns;
+    int64_t mk = 0, kn = int64_t{kYardstickK} * kYardstickColumns, n = 0,
+            mn = int64_t{kYardstickBlock} * kYardstickColumns;
     for (const Shape& shape : workload.shapes) {
       mk = std::max(mk, shape.m * shape.k);
       kn = std::max(kn, shape.k * shape.n);
       n = std::max(n, shape.n);
       mn = std::max(mn, shape.m * shape.n);
     }
-    session->a_ = RandomHalves(static_cast<size_t>(std::max(mk, int64_t{kYardstickBlock} * kYardstickK)), 1, 11);
+    session->a_ = RandomHalves(
+        static_cast<size_t>(std::max(mk, int64_t{kYardstickBlock} * kYardstickK)), 1, 11);
     session->b_ = RandomHalves(static_cast<size_t>(kn), 0.04, 12);
     session->bias_ = RandomHalves(static_cast<size_t>(n), 1, 13);
     ASSIGN_OR_RETURN(session->a_region_, session->Region(session->a_));
     ASSIGN_OR_RETURN(session->b_region_, session->Region(session->b_));
     ASSIGN_OR_RETURN(session->bias_region_, session->Region(session->bias_));
-    ASSIGN_OR_RETURN(session->out_region_, session->Region(std::vector<uint16_t>(static_cast<size_t>(mn), 0x7e00)));  // NaN
+    ASSIGN_OR_RETURN(session->out_region_, session->Region(std::vector<uint16_t>(
+                                               static_cast<size_t>(mn), 0x7e00)));  // NaN
     return session;
   }
 
@@ -86,10 +96,18 @@ class Session {
     *launch.add_arguments() = RegionArgument("a_ptr", a_region_, DType::kFp16, {shape.m, shape.k});
     *launch.add_arguments() = RegionArgument("b_ptr", b_region_, DType::kFp16, {shape.k, shape.n});
     *launch.add_arguments() = RegionArgument("bias_ptr", bias_region_, DType::kFp16, {shape.n});
-    *launch.add_arguments() = RegionArgument("out_ptr", out_region_, DType::kFp16, {shape.m, shape.n});
-    for (auto [name, value] : std::initializer_list<std::pair<const char*, int64_t>>{
-             {"M", shape.m}, {"N", shape.n}, {"K", shape.k}, {"stride_am", shape.k}, {"stride_ak", 1},
-             {"stride_bk", shape.n}, {"stride_bn", 1}, {"stride_om", shape.n}, {"stride_on", 1}})
+    *launch.add_arguments() =
+        RegionArgument("out_ptr", out_region_, DType::kFp16, {shape.m, shape.n});
+    for (auto [name, value] :
+         std::initializer_list<std::pair<const char*, int64_t>>{{"M", shape.m},
+                                                                {"N", shape.n},
+                                                                {"K", shape.k},
+                                                                {"stride_am", shape.k},
+                                                                {"stride_ak", 1},
+                                                                {"stride_bk", shape.n},
+                                                                {"stride_bn", 1},
+                                                                {"stride_om", shape.n},
+                                                                {"stride_on", 1}})
       *launch.add_arguments() = IntArgument(name, value);
     return launch;
   }
@@ -104,7 +122,8 @@ class Session {
     return StatusOf(client_.tuning().SetPolicy(&call, request, &response), call);
   }
 
-  absl::Status Tune(const v1::LaunchRequest& launch, const v1::Kernel* kernel, const StudyPolicy& policy, const std::string& effort) {
+  absl::Status Tune(const v1::LaunchRequest& launch, const v1::Kernel* kernel,
+                    const StudyPolicy& policy, const std::string& effort) {
     grpc::ClientContext call;
     v1::TuneRequest request;
     v1::TuneResponse response;
@@ -133,9 +152,12 @@ class Session {
     launch.set_kernel("yardstick");
     launch.set_device(device_.name);
     launch.add_grid(kYardstickColumns / kYardstickBlock);
-    *launch.add_arguments() = RegionArgument("a_ptr", a_region_, DType::kFp16, {kYardstickBlock, kYardstickK});
-    *launch.add_arguments() = RegionArgument("b_ptr", b_region_, DType::kFp16, {kYardstickK, kYardstickColumns});
-    *launch.add_arguments() = RegionArgument("out_ptr", out_region_, DType::kFp16, {kYardstickBlock, kYardstickColumns});
+    *launch.add_arguments() =
+        RegionArgument("a_ptr", a_region_, DType::kFp16, {kYardstickBlock, kYardstickK});
+    *launch.add_arguments() =
+        RegionArgument("b_ptr", b_region_, DType::kFp16, {kYardstickK, kYardstickColumns});
+    *launch.add_arguments() =
+        RegionArgument("out_ptr", out_region_, DType::kFp16, {kYardstickBlock, kYardstickColumns});
     *launch.add_arguments() = IntArgument("K", kYardstickK);
     *launch.add_arguments() = ConstexprArgument("BLOCK", IntConstant(kYardstickBlock));
     std::vector<double> seconds;
@@ -146,7 +168,8 @@ class Session {
     return Median(std::move(seconds));
   }
 
-  // Some elements of the latest result beside double precision: a study of wrong results says nothing.
+  // Some elements of the latest result beside double precision: a study of wrong results says
+  // nothing.
   absl::Status CheckResult(const Shape& shape) {
     std::vector<uint16_t> out(static_cast<size_t>(shape.m * shape.n));
     ASSIGN_OR_RETURN(std::unique_ptr<SharedBuffer> window, client_.Allocate(out.size() * 2));
@@ -154,14 +177,18 @@ class Session {
     std::copy_n(window->as<uint16_t>(), out.size(), out.begin());
     std::mt19937_64 random(5);
     for (int i = 0; i < 64; ++i) {
-      int64_t m = static_cast<int64_t>(random() % shape.m), n = static_cast<int64_t>(random() % shape.n);
+      int64_t m = static_cast<int64_t>(random() % shape.m),
+              n = static_cast<int64_t>(random() % shape.n);
       double x = HalfToFloat(bias_[n]);
       for (int64_t k = 0; k < shape.k; ++k)
-        x += static_cast<double>(HalfToFloat(a_[m * shape.k + k])) * HalfToFloat(b_[k * shape.n + n]);
+        x += static_cast<double>(HalfToFloat(a_[m * shape.k + k])) *
+             HalfToFloat(b_[k * shape.n + n]);
       double want = 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
       double got = HalfToFloat(out[m * shape.n + n]);
       if (!(std::abs(got - want) <= 2e-2 + 2e-2 * std::abs(want)))
-        return absl::InternalError(absl::StrFormat("wrong result for %s: element (%d, %d) is %g, not %g", ShapeText(shape), m, n, got, want));
+        return absl::InternalError(
+            absl::StrFormat("wrong result for %s: element (%d, %d) is %g, not %g", ShapeText(shape),
+                            m, n, got, want));
     }
     return absl::OkStatus();
   }
@@ -228,14 +255,17 @@ absl::StatusOr<Counters> ReadCounters(Client& client, Session& session) {
   return counters;
 }
 
-// Calls that ran while a stored tuning was being made. Its end is known to the second: such a second counts in full.
-uint64_t CallsBesideTunings(const PolicyRun& run, const v1::ListTuningsResponse& tunings, double trace_begin_unix) {
+// Calls that ran while a stored tuning was being made. Its end is known to the second: such a
+// second counts in full.
+uint64_t CallsBesideTunings(const PolicyRun& run, const v1::ListTuningsResponse& tunings,
+                            double trace_begin_unix) {
   std::vector<bool> beside(run.calls.size(), false);
   for (const v1::Tuning& tuning : tunings.tunings()) {
     double end = static_cast<double>(tuning.measured_unix_seconds()) + 1 - trace_begin_unix;
     double begin = end - 1 - tuning.tuning_seconds();
     for (size_t i = 0; i < run.calls.size(); ++i)
-      if (run.calls[i].begin < end && run.calls[i].begin + run.calls[i].seconds > begin) beside[i] = true;
+      if (run.calls[i].begin < end && run.calls[i].begin + run.calls[i].seconds > begin)
+        beside[i] = true;
   }
   return static_cast<uint64_t>(std::count(beside.begin(), beside.end(), true));
 }
@@ -250,24 +280,46 @@ const char* StudyKernelSource() { return kFusedLinearSource; }
 
 const std::vector<StudyPolicy>& StudyPolicies() {
   static const auto* policies = new std::vector<StudyPolicy>{
-      {"exhaustive", "all 24 configurations before the first call of a shape", "exhaustive", true, true, {}},
-      {"candidates", "four configurations before the first call of a shape", "exhaustive", true, true, {0, 7, 13, 18}},
-      {"bucketed", "all configurations once for every power-of-two bucket, in the background", "bucketed", false, false, {}},
+      {"exhaustive",
+       "all 24 configurations before the first call of a shape",
+       "exhaustive",
+       true,
+       true,
+       {}},
+      {"candidates",
+       "four configurations before the first call of a shape",
+       "exhaustive",
+       true,
+       true,
+       {0, 7, 13, 18}},
+      {"bucketed",
+       "all configurations once for every power-of-two bucket, in the background",
+       "bucketed",
+       false,
+       false,
+       {}},
       {"fixed", "the first configuration, nothing is measured", "fixed", false, false, {}},
-      {"amortised", "what the observed rates repay, in the background", "amortised", false, false, {}},
+      {"amortised",
+       "what the observed rates repay, in the background",
+       "amortised",
+       false,
+       false,
+       {}},
   };
   return *policies;
 }
 
-absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy& policy, const NewDaemon& new_daemon,
-                                    const StudyOptions& options) {
+absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy& policy,
+                                    const NewDaemon& new_daemon, const StudyOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<StudyDaemon> daemon, new_daemon());
   Client& client = daemon->client();
-  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Open(client, workload, policy.name, options.device));
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                   Session::Open(client, workload, policy.name, options.device));
   RETURN_IF_ERROR(session->SetPolicy(policy));
   ASSIGN_OR_RETURN(v1::Kernel kernel, session->Describe());
   if (kernel.configs_size() != kStudyConfigs)
-    return absl::InternalError(absl::StrCat("the study's kernel has ", kernel.configs_size(), " configurations"));
+    return absl::InternalError(
+        absl::StrCat("the study's kernel has ", kernel.configs_size(), " configurations"));
   PolicyRun run;
   run.policy = policy.name;
   ASSIGN_OR_RETURN(run.yardstick_seconds[0], session->Yardstick());
@@ -298,7 +350,8 @@ absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy&
     run.calls.push_back(call);
     if (Clock::now() - said > std::chrono::seconds(20)) {
       said = Clock::now();
-      Say(options, absl::StrFormat("%s, %s: %d of %d calls", workload.name, policy.name, run.calls.size(), workload.calls.size()));
+      Say(options, absl::StrFormat("%s, %s: %d of %d calls", workload.name, policy.name,
+                                   run.calls.size(), workload.calls.size()));
     }
   }
   run.total_seconds = Since(begin);
@@ -312,14 +365,16 @@ absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy&
   ASSIGN_OR_RETURN(v1::ListTuningsResponse tunings, session->Tunings());
   run.tuned_buckets = static_cast<uint64_t>(tunings.tunings_size());
   if (!policy.first_use) {
-    for (const v1::Tuning& tuning : tunings.tunings()) run.background_seconds += tuning.tuning_seconds();
+    for (const v1::Tuning& tuning : tunings.tunings())
+      run.background_seconds += tuning.tuning_seconds();
     // Trials of tunings that were not finished leave no record.
     run.calls_beside_tuning = run.trials > 0 ? CallsBesideTunings(run, tunings, begin_unix) : 0;
     if (run.trials > 0 && tunings.tunings().empty()) run.calls_beside_tuning = run.calls.size();
     ASSIGN_OR_RETURN(v1::ExplainTuningsResponse explained, session->Explain());
     for (const auto& site : explained.sites())
-      run.decisions.push_back(absl::StrCat(site.bucket(), ": ", site.state(), ", ", site.calls(), " calls, ", site.config(), " (",
-                                           site.config_from(), "); ", site.decision()));
+      run.decisions.push_back(absl::StrCat(site.bucket(), ": ", site.state(), ", ", site.calls(),
+                                           " calls, ", site.config(), " (", site.config_from(),
+                                           "); ", site.decision()));
   }
   ASSIGN_OR_RETURN(run.yardstick_seconds[1], session->Yardstick());
   RETURN_IF_ERROR(client.Launch(launches[0]).status());
@@ -329,11 +384,14 @@ absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy&
   return run;
 }
 
-absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload, const std::vector<PolicyRun>& runs, const NewDaemon& new_daemon,
+absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload,
+                                             const std::vector<PolicyRun>& runs,
+                                             const NewDaemon& new_daemon,
                                              const StudyOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<StudyDaemon> daemon, new_daemon());
   Client& client = daemon->client();
-  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Open(client, workload, "side_by_side", options.device));
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                   Session::Open(client, workload, "side_by_side", options.device));
   StudyPolicy fixed;
   fixed.server_policy = "fixed";
   RETURN_IF_ERROR(session->SetPolicy(fixed));
@@ -341,7 +399,8 @@ absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload, const std
   for (int shape = 0; shape < workload.common; ++shape) {
     std::set<int> configs;
     for (const PolicyRun& run : runs) {
-      auto last = std::find_if(run.calls.rbegin(), run.calls.rend(), [&](const Call& call) { return call.shape == shape; });
+      auto last = std::find_if(run.calls.rbegin(), run.calls.rend(),
+                               [&](const Call& call) { return call.shape == shape; });
       if (last != run.calls.rend()) configs.insert(last->config);
     }
     v1::LaunchRequest launch = session->Launch(workload.shapes[shape]);

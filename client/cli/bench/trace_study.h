@@ -1,9 +1,9 @@
-// Runs a declared trace of calls against a daemon under tuning policies, one after the other, each from
-// a cold start.
+// Runs a declared trace of calls against a daemon under tuning policies, one after the other, each
+// from a cold start.
 //
-// Arrivals are closed-loop: one call at a time, the next when the last has answered. What the daemon does in the
-// background lies inside the wall time. Kernels carry a name of their own for every policy, so that no
-// policy finds what another compiled or tuned, on whatever daemon.
+// Arrivals are closed-loop: one call at a time, the next when the last has answered. What the
+// daemon does in the background lies inside the wall time. Kernels carry a name of their own for
+// every policy, so that no policy finds what another compiled or tuned, on whatever daemon.
 #ifndef TESSERA_CLIENT_CLI_BENCH_TRACE_STUDY_H_
 #define TESSERA_CLIENT_CLI_BENCH_TRACE_STUDY_H_
 
@@ -32,8 +32,8 @@ const std::vector<StudyPolicy>& StudyPolicies();
 
 struct Call {
   int shape = 0;
-  double begin = 0;    // seconds since the trace began
-  double seconds = 0;  // latency, a tuning that it waited for included
+  double begin = 0;                                // seconds since the trace began
+  double seconds = 0;                              // latency, a tuning that it waited for included
   double kernel_seconds = 0, compile_seconds = 0;  // as the daemon says
   double tune_seconds = 0;                         // the client's Tune before it
   int config = 0;                                  // 1 + index
@@ -52,13 +52,15 @@ struct PolicyRun {
   uint64_t tuned_buckets = 0;
   double background_seconds = 0;  // of tunings that no call waited for
   double background_device_seconds = 0;
-  uint64_t calls_beside_tuning = 0;  // that ran, even in part, while a tuning was going on: at most so many
+  uint64_t calls_beside_tuning =
+      0;  // that ran, even in part, while a tuning was going on: at most so many
   // A product that nothing tunes, before and after: how fast the machine was.
   double yardstick_seconds[2] = {0, 0};
   std::vector<std::string> decisions;  // of the daemon, for the common shapes
 };
 
-// Kernel time of each configuration that a policy ended with, measured in turns on one daemon, for each common shape.
+// Kernel time of each configuration that a policy ended with, measured in turns on one daemon, for
+// each common shape.
 struct SideBySide {
   struct Entry {
     int shape = 0, config = 0;
@@ -68,8 +70,8 @@ struct SideBySide {
 };
 
 struct StudyOptions {
-  std::string device;  // empty: the first GPU, else the CPU
-  std::string effort = "quick";  // of the client's tunings
+  std::string device;                                // empty: the first GPU, else the CPU
+  std::string effort = "quick";                      // of the client's tunings
   std::function<void(const std::string&)> progress;  // a line for people
 };
 
@@ -81,10 +83,12 @@ class StudyDaemon {
 };
 using NewDaemon = std::function<absl::StatusOr<std::unique_ptr<StudyDaemon>>()>;
 
-absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy& policy, const NewDaemon& new_daemon,
-                                    const StudyOptions& options);
-absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload, const std::vector<PolicyRun>& runs,
-                                             const NewDaemon& new_daemon, const StudyOptions& options);
+absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy& policy,
+                                    const NewDaemon& new_daemon, const StudyOptions& options);
+absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload,
+                                             const std::vector<PolicyRun>& runs,
+                                             const NewDaemon& new_daemon,
+                                             const StudyOptions& options);
 
 // The kernel's source, and how many configurations it has.
 const char* StudyKernelSource();

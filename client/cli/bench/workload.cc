@@ -44,7 +44,9 @@ std::vector<Shape> ShapesOf(WorkloadSize size, std::mt19937_64* random) {
 
 }  // namespace
 
-std::string ShapeText(const Shape& shape) { return absl::StrCat(shape.m, "x", shape.n, "x", shape.k); }
+std::string ShapeText(const Shape& shape) {
+  return absl::StrCat(shape.m, "x", shape.n, "x", shape.k);
+}
 
 Workload CommonAndRare(int calls, uint64_t seed, WorkloadSize size) {
   std::mt19937_64 random(seed);
@@ -52,11 +54,13 @@ Workload CommonAndRare(int calls, uint64_t seed, WorkloadSize size) {
   workload.name = "common-and-rare";
   workload.shapes = ShapesOf(size, &random);
   workload.common = static_cast<int>(workload.shapes.size()) - kRareShapes;
-  workload.description = absl::StrCat(calls, " calls, 80 % of them from ", workload.common,
-                                      " common shapes, 20 % over ", kRareShapes, " rare ones, seed ", seed);
+  workload.description =
+      absl::StrCat(calls, " calls, 80 % of them from ", workload.common,
+                   " common shapes, 20 % over ", kRareShapes, " rare ones, seed ", seed);
   for (int i = 0; i < calls; ++i) {
     bool rare = i % 5 == 4;
-    workload.calls.push_back(rare ? workload.common + i / 5 % kRareShapes : (i - i / 5) % workload.common);
+    workload.calls.push_back(rare ? workload.common + i / 5 % kRareShapes
+                                  : (i - i / 5) % workload.common);
   }
   Shuffle(&workload.calls, &random);
   return workload;

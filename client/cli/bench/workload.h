@@ -1,5 +1,5 @@
-// Declared sequences of calls for the trace study. Pure and reproducible: the same arguments give the
-// same calls on every machine.
+// Declared sequences of calls for the trace study. Pure and reproducible: the same arguments give
+// the same calls on every machine.
 #ifndef TESSERA_CLIENT_CLI_BENCH_WORKLOAD_H_
 #define TESSERA_CLIENT_CLI_BENCH_WORKLOAD_H_
 
@@ -23,7 +23,8 @@ struct Workload {
   std::vector<int> calls;  // indices of `shapes`
 };
 
-// kSmall: calls of about a millisecond on two cores. kLarge: of about a millisecond on a data-centre GPU.
+// kSmall: calls of about a millisecond on two cores. kLarge: of about a millisecond on a
+// data-centre GPU.
 enum class WorkloadSize { kSmall, kLarge };
 
 constexpr int kRareShapes = 200;

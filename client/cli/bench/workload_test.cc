@@ -33,11 +33,14 @@ TEST(Workload, NamesNoShapeTwice) {
 }
 
 TEST(Workload, IsTheSameForTheSameSeedAndAnotherForAnother) {
-  EXPECT_EQ(CommonAndRare(1000, 3, WorkloadSize::kSmall).calls, CommonAndRare(1000, 3, WorkloadSize::kSmall).calls);
-  EXPECT_NE(CommonAndRare(1000, 3, WorkloadSize::kSmall).calls, CommonAndRare(1000, 4, WorkloadSize::kSmall).calls);
+  EXPECT_EQ(CommonAndRare(1000, 3, WorkloadSize::kSmall).calls,
+            CommonAndRare(1000, 3, WorkloadSize::kSmall).calls);
+  EXPECT_NE(CommonAndRare(1000, 3, WorkloadSize::kSmall).calls,
+            CommonAndRare(1000, 4, WorkloadSize::kSmall).calls);
   // Fixed: results that were kept name this trace.
   Workload workload = CommonAndRare(10000, 1, WorkloadSize::kSmall);
-  EXPECT_EQ(ShapeText(workload.shapes[4]), ShapeText(EveryShapeTwice(1, WorkloadSize::kSmall).shapes[4]));
+  EXPECT_EQ(ShapeText(workload.shapes[4]),
+            ShapeText(EveryShapeTwice(1, WorkloadSize::kSmall).shapes[4]));
 }
 
 TEST(Workload, CallsEveryShapeExactlyTwiceWhereNothingCanPay) {

@@ -30,18 +30,22 @@ bool ReadsMoreThanConfigs(const Constant& callee) {
     parameters = callee.lambda->lambda_parameters;
   } else if (callee.is(ConstantKind::kFunction)) {
     ReadNames(*callee.function->definition, &names);
-    for (const FunctionParameter& parameter : callee.function->definition->parameters) parameters.push_back(parameter.name);
+    for (const FunctionParameter& parameter : callee.function->definition->parameters)
+      parameters.push_back(parameter.name);
   } else {
     return true;
   }
-  return std::any_of(parameters.begin() + std::min<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(parameters.size())), parameters.end(),
+  return std::any_of(parameters.begin() + std::min<std::ptrdiff_t>(
+                                              1, static_cast<std::ptrdiff_t>(parameters.size())),
+                     parameters.end(),
                      [&](const std::string& parameter) { return names.count(parameter) > 0; });
 }
 
 bool TakesAnyKeyword(const Constant& callee) {
   if (!callee.is(ConstantKind::kFunction)) return false;
   const std::vector<FunctionParameter>& parameters = callee.function->definition->parameters;
-  return std::any_of(parameters.begin(), parameters.end(), [](const FunctionParameter& p) { return p.is_double_star; });
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [](const FunctionParameter& p) { return p.is_double_star; });
 }
 
 // The parameters of `callee` beyond the first `skipped`, for which there are values.
@@ -52,17 +56,22 @@ NamedConstants Keywords(const Constant& callee, size_t skipped, const NamedConst
     for (const auto& [name, value] : values) {
       const std::vector<FunctionParameter>& parameters = callee.function->definition->parameters;
       bool by_place = false;
-      for (size_t i = 0; i < std::min(skipped, parameters.size()); ++i) by_place = by_place || parameters[i].name == name;
+      for (size_t i = 0; i < std::min(skipped, parameters.size()); ++i)
+        by_place = by_place || parameters[i].name == name;
       if (!by_place) keywords.emplace_back(name, value);
     }
     return keywords;
   }
   std::set<std::string> wanted;
   if (callee.is(ConstantKind::kLambda))
-    wanted.insert(callee.lambda->lambda_parameters.begin() + std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(skipped), static_cast<std::ptrdiff_t>(callee.lambda->lambda_parameters.size())),
+    wanted.insert(callee.lambda->lambda_parameters.begin() +
+                      std::min<std::ptrdiff_t>(
+                          static_cast<std::ptrdiff_t>(skipped),
+                          static_cast<std::ptrdiff_t>(callee.lambda->lambda_parameters.size())),
                   callee.lambda->lambda_parameters.end());
   if (callee.is(ConstantKind::kFunction))
-    for (size_t i = skipped; i < callee.function->definition->parameters.size(); ++i) wanted.insert(callee.function->definition->parameters[i].name);
+    for (size_t i = skipped; i < callee.function->definition->parameters.size(); ++i)
+      wanted.insert(callee.function->definition->parameters[i].name);
   NamedConstants keywords;
   for (const auto& [name, value] : values)
     if (wanted.count(name) > 0) keywords.emplace_back(name, value);
@@ -92,27 +101,34 @@ void AppendKeywords(const Constant& config, NamedConstants* keywords) {
   for (int part : {0, 1}) {
     const std::vector<Constant>& entries = *(*config.items)[static_cast<size_t>(part)].items;
     for (size_t i = 0; i + 1 < entries.size(); i += 2)
-      if (part == 0 || entries[i].text == "num_warps" || entries[i].text == "num_stages" || entries[i].text == "num_ctas" || entries[i].text == "maxnreg")
+      if (part == 0 || entries[i].text == "num_warps" || entries[i].text == "num_stages" ||
+          entries[i].text == "num_ctas" || entries[i].text == "maxnreg")
         keywords->emplace_back(entries[i].text, entries[i + 1]);
   }
-  for (const auto& [name, value] : {std::pair<const char*, int>{"num_warps", 4}, {"num_stages", 3}, {"num_ctas", 1}})
-    if (std::none_of(keywords->begin(), keywords->end(), [n = name](const auto& k) { return k.first == n; })) keywords->emplace_back(name, Constant::Int(value));
+  for (const auto& [name, value] :
+       {std::pair<const char*, int>{"num_warps", 4}, {"num_stages", 3}, {"num_ctas", 1}})
+    if (std::none_of(keywords->begin(), keywords->end(),
+                     [n = name](const auto& k) { return k.first == n; }))
+      keywords->emplace_back(name, Constant::Int(value));
 }
 
 class Pruner {
  public:
-  Pruner(const ModuleIndex& module, const std::vector<Constant>& configs, const NamedConstants* launch, SourceRange at)
+  Pruner(const ModuleIndex& module, const std::vector<Constant>& configs,
+         const NamedConstants* launch, SourceRange at)
       : module_(module), configs_(configs), launch_(launch), at_(at) {
     result_.kept.resize(configs.size());
     std::iota(result_.kept.begin(), result_.kept.end(), 0);
   }
 
   PrunedConfigs Run(const Constant& prune) {
-    if (!prune.is(ConstantKind::kDict)) return Keep(absl::StrCat("it is no dict but ", KindName(prune)));
+    if (!prune.is(ConstantKind::kDict))
+      return Keep(absl::StrCat("it is no dict but ", KindName(prune)));
     std::vector<size_t> all = result_.kept;
     const Constant* early = Entry(prune, "early_config_prune");
     const Constant* model = Entry(prune, "perf_model");
-    bool ok = (early == nullptr || Early(*early)) && (model == nullptr || Model(*model, Entry(prune, "top_k")));
+    bool ok = (early == nullptr || Early(*early)) &&
+              (model == nullptr || Model(*model, Entry(prune, "top_k")));
     if (!ok) result_.kept = all;
     return std::move(result_);
   }
@@ -136,7 +152,8 @@ class Pruner {
     NamedConstants none;
     const NamedConstants& values = launch_ == nullptr ? none : *launch_;
     Evaluator evaluator(module_);
-    std::optional<Constant> kept = evaluator.Call(early, {Constant::List(configs_), DictOf(values)}, Keywords(early, 2, values), at_);
+    std::optional<Constant> kept = evaluator.Call(early, {Constant::List(configs_), DictOf(values)},
+                                                  Keywords(early, 2, values), at_);
     if (!kept) return Fail("early_config_prune", evaluator.error().message);
     std::string error;
     std::optional<std::vector<Constant>> items = Elements(*kept, &error);
@@ -144,8 +161,10 @@ class Pruner {
     if (items->empty()) return Fail("early_config_prune", "it keeps no configuration");
     std::vector<size_t> indices;
     for (const Constant& item : *items) {
-      auto found = std::find_if(configs_.begin(), configs_.end(), [&](const Constant& config) { return Equal(config, item); });
-      if (found == configs_.end()) return Fail("early_config_prune", "it gives a configuration that the list does not have");
+      auto found = std::find_if(configs_.begin(), configs_.end(),
+                                [&](const Constant& config) { return Equal(config, item); });
+      if (found == configs_.end())
+        return Fail("early_config_prune", "it gives a configuration that the list does not have");
       indices.push_back(static_cast<size_t>(found - configs_.begin()));
     }
     std::sort(indices.begin(), indices.end());
@@ -171,13 +190,17 @@ class Pruner {
       NamedConstants values;
       AppendKeywords(configs_[index], &values);
       for (const auto& value : *launch_)
-        if (std::none_of(values.begin(), values.end(), [&](const auto& known) { return known.first == value.first; })) values.push_back(value);
+        if (std::none_of(values.begin(), values.end(),
+                         [&](const auto& known) { return known.first == value.first; }))
+          values.push_back(value);
       std::optional<Constant> estimate = evaluator.Call(model, {}, Keywords(model, 0, values), at_);
       if (!estimate) return Fail("perf_model", evaluator.error().message);
-      if (!estimate->is_number()) return Fail("perf_model", absl::StrCat("it gives ", KindName(*estimate), ", no number"));
+      if (!estimate->is_number())
+        return Fail("perf_model", absl::StrCat("it gives ", KindName(*estimate), ", no number"));
       estimates.emplace_back(estimate->as_real(), index);
     }
-    std::stable_sort(estimates.begin(), estimates.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(estimates.begin(), estimates.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     result_.kept.clear();
     for (size_t i = 0; i < count; ++i) result_.kept.push_back(estimates[i].second);
     std::sort(result_.kept.begin(), result_.kept.end());
@@ -193,8 +216,9 @@ class Pruner {
 
 }  // namespace
 
-PrunedConfigs PruneConfigs(const ModuleIndex& module, const Constant& prune, const std::vector<Constant>& configs,
-                           const NamedConstants* launch, SourceRange at) {
+PrunedConfigs PruneConfigs(const ModuleIndex& module, const Constant& prune,
+                           const std::vector<Constant>& configs, const NamedConstants* launch,
+                           SourceRange at) {
   return Pruner(module, configs, launch, at).Run(prune);
 }
 
