@@ -1,4 +1,5 @@
-// The RocksDB store in foul weather: flipped bytes, lost files, a full or failing disk. It may forget; it may not lie.
+// The RocksDB store in foul weather: flipped bytes, lost files, a full or failing disk. It may
+// forget; it may not lie.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -39,7 +40,8 @@ using ::testing::StartsWith;
 struct Notes {
   RocksdbStoreOptions Options() {
     RocksdbStoreOptions options;
-    options.maintenance_interval = absl::InfiniteDuration();  // rounds of maintenance are the test's to call
+    options.maintenance_interval =
+        absl::InfiniteDuration();  // rounds of maintenance are the test's to call
     options.note = [this](absl::string_view note) {
       absl::MutexLock lock(&mutex);
       notes.emplace_back(note);
@@ -50,7 +52,8 @@ struct Notes {
   std::vector<std::string> notes;
 };
 
-std::unique_ptr<CacheStore> MustOpen(const std::string& path, const RocksdbStoreOptions& options = {}) {
+std::unique_ptr<CacheStore> MustOpen(const std::string& path,
+                                     const RocksdbStoreOptions& options = {}) {
   auto store = OpenRocksdbStore(path, options);
   EXPECT_TRUE(store.ok()) << store.status();
   return store.ok() ? *std::move(store) : nullptr;
@@ -81,7 +84,9 @@ int CountFound(CacheStore* store, int entries) {
     const auto lookup = store->FindArtifact(TestKey(Name(i)));
     EXPECT_TRUE(lookup.ok()) << lookup.status();
     if (!lookup.ok() || !lookup->found()) continue;
-    EXPECT_EQ(lookup->record.artifact().code(), TestArtifact(Name(i), CodeBytes(i)).artifact().code()) << Name(i);
+    EXPECT_EQ(lookup->record.artifact().code(),
+              TestArtifact(Name(i), CodeBytes(i)).artifact().code())
+        << Name(i);
     ++found;
   }
   return found;
@@ -108,13 +113,16 @@ class RawDatabase {
     for (rocksdb::ColumnFamilyHandle* handle : handles) handles_[handle->GetName()] = handle;
   }
   ~RawDatabase() {
-    for (const auto& [name, handle] : handles_) EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+    for (const auto& [name, handle] : handles_)
+      EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
   }
 
   std::vector<std::pair<std::string, std::string>> All(const std::string& family) {
     std::vector<std::pair<std::string, std::string>> entries;
-    std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions(), handles_[family]));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) entries.emplace_back(it->key().ToString(), it->value().ToString());
+    std::unique_ptr<rocksdb::Iterator> it(
+        db_->NewIterator(rocksdb::ReadOptions(), handles_[family]));
+    for (it->SeekToFirst(); it->Valid(); it->Next())
+      entries.emplace_back(it->key().ToString(), it->value().ToString());
     return entries;
   }
   void Put(const std::string& family, const std::string& key, const std::string& value) {
@@ -122,7 +130,8 @@ class RawDatabase {
   }
   void FlushAndCompact(const std::string& family) {
     EXPECT_TRUE(db_->Flush(rocksdb::FlushOptions(), handles_[family]).ok());
-    EXPECT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), handles_[family], nullptr, nullptr).ok());
+    EXPECT_TRUE(
+        db_->CompactRange(rocksdb::CompactRangeOptions(), handles_[family], nullptr, nullptr).ok());
   }
 
  private:
@@ -232,7 +241,8 @@ TEST(Damage, EveryFlippedByteOfEveryFamilyIsDetected) {
       const auto findings = *store->Verify(nullptr);
       EXPECT_EQ(findings.size(), entries) << family;
       for (const std::string& finding : findings) EXPECT_THAT(finding, StartsWith(family));
-      EXPECT_THAT(*store->Verify(nullptr), IsEmpty()) << family;  // all dropped, the inventory made again
+      EXPECT_THAT(*store->Verify(nullptr), IsEmpty())
+          << family;  // all dropped, the inventory made again
     }
   }
   std::printf("%zu flips in stored records of six families, all detected\n", flips);
@@ -265,8 +275,8 @@ TEST(Damage, VerifyNamesFamilyAndKeyAndPutsIntoQuarantine) {
   }
   const auto store = MustOpen(directory.path());
   uint64_t checked = 0;
-  EXPECT_THAT(*store->Verify(&checked), ElementsAre(HasSubstr("artifacts " + TestKey(Name(3)).hex()),
-                                                    HasSubstr("tunings ")));
+  EXPECT_THAT(*store->Verify(&checked),
+              ElementsAre(HasSubstr("artifacts " + TestKey(Name(3)).hex()), HasSubstr("tunings ")));
   EXPECT_EQ(checked, 41u);  // 20 artifacts, the inventory of 19, 1 tuning, the schema
   EXPECT_THAT(*store->Verify(&checked), IsEmpty());
   EXPECT_EQ(store->List("quarantine", "", 0)->size(), 2u);
@@ -286,9 +296,9 @@ TEST(Damage, ADamagedTableBlockLosesNothingButItself) {
   }
   const auto tables = FilesLike(directory.path() + "/db.v2", ".sst");
   ASSERT_THAT(tables, Not(IsEmpty()));
-  const std::string table = *std::max_element(tables.begin(), tables.end(), [](const auto& a, const auto& b) {
-    return fs::file_size(a) < fs::file_size(b);
-  });
+  const std::string table = *std::max_element(
+      tables.begin(), tables.end(),
+      [](const auto& a, const auto& b) { return fs::file_size(a) < fs::file_size(b); });
   FlipByte(table, fs::file_size(table) / 3, 0x10);
 
   Notes notes;
@@ -307,7 +317,8 @@ TEST(Damage, ADamagedTableBlockLosesNothingButItself) {
   EXPECT_EQ(CountFound(store->get(), kEntries), kEntries);
   EXPECT_THAT(notes.notes, Contains(HasSubstr("has unreadable places")));
 
-  // A round of maintenance leaves the damaged table behind, and nothing else, while the store is in use.
+  // A round of maintenance leaves the damaged table behind, and nothing else, while the store is in
+  // use.
   notes.notes.clear();
   (*store)->Maintain();
   EXPECT_THAT(notes.notes, Contains(HasSubstr("sound entries into a fresh database")));
@@ -319,7 +330,8 @@ TEST(Damage, ADamagedTableBlockLosesNothingButItself) {
   EXPECT_EQ(CountFound(MustOpen(directory.path()).get(), kEntries), kEntries);
 }
 
-// Any file, any byte: the store opens, answers rightly or not at all, takes new entries and keeps them.
+// Any file, any byte: the store opens, answers rightly or not at all, takes new entries and keeps
+// them.
 TEST(Damage, AFlippedByteInAnyFileNeverLies) {
   constexpr int kEntries = 60;
   TemporaryDirectory original;
@@ -356,12 +368,13 @@ TEST(Damage, AFlippedByteInAnyFileNeverLies) {
       }
       const auto store = MustOpen(copy.path());
       ASSERT_EQ(store->Stats().state, "ok");
-      EXPECT_GE(CountFound(store.get(), kEntries), kEntries - 20);  // the neighbours in a damaged block
+      EXPECT_GE(CountFound(store.get(), kEntries),
+                kEntries - 20);  // the neighbours in a damaged block
     }
   }
   for (const auto& [kind, found] : found_by_kind) {
-    std::printf("%s: %.1f of %d entries were found after a flip\n", kind.c_str(), double(found) / flips_by_kind[kind],
-                kEntries);
+    std::printf("%s: %.1f of %d entries were found after a flip\n", kind.c_str(),
+                double(found) / flips_by_kind[kind], kEntries);
   }
   // A blob is one entry; everything else is a block, or a file that is only about the others.
   EXPECT_GE(found_by_kind[".blob"], (kEntries - 2) * flips_by_kind[".blob"]);
@@ -389,11 +402,45 @@ TEST(Damage, ADatabaseThatDoesNotOpenIsSetAsideAndWhatCanBeReadIsKept) {
     EXPECT_THAT(notes.notes, Contains(HasSubstr("set aside as")));
     const int found = CountFound(store.get(), kEntries);
     const bool tuning = store->FindTuning(TuningKey("k", "m", "b", "d"))->found();
-    std::printf("without %s: %d of %d artifacts, tuning %s\n", lost, found, kEntries, tuning ? "kept" : "lost");
+    std::printf("without %s: %d of %d artifacts, tuning %s\n", lost, found, kEntries,
+                tuning ? "kept" : "lost");
     EXPECT_TRUE(tuning || found > 0);
     Fill(store.get(), kEntries);
     EXPECT_EQ(CountFound(store.get(), kEntries), kEntries);
   }
+}
+
+// The power went while RocksDB wrote to it: the length is there, the bytes are not.
+TEST(Damage, AManifestThatEndsInZerosLosesNothingNotEvenWhatIsInTheLog) {
+  constexpr int kEntries = 50;
+  TemporaryDirectory directory;
+  MustOpen(directory.path());
+  {
+    const auto store = MustOpen(directory.path());
+    Fill(store.get(), kEntries / 2);
+  }
+  { RawDatabase(directory.path() + "/db.v2").FlushAndCompact("artifacts"); }
+  {
+    // Less than what a close writes out into tables.
+    const auto store = MustOpen(directory.path());
+    for (int i = kEntries / 2; i < kEntries; ++i) {
+      ASSERT_TRUE(store->PutArtifact(TestKey(Name(i)), TestArtifact(Name(i), CodeBytes(i))).ok());
+    }
+    ASSERT_TRUE(store->PutTuning(TuningKey("k", "m", "b", "d"), {}).ok());
+  }
+  const auto manifests = FilesLike(directory.path() + "/db.v2", "MANIFEST");
+  ASSERT_EQ(manifests.size(), 1u);
+  for (int tear = 0; tear < 3; ++tear) {
+    // Checksum, length and kind of a whole record, then zeros.
+    std::ofstream(manifests[0], std::ios::binary | std::ios::app)
+        << std::string("abcd\x30\0\1", 7) << std::string(0x30, '\0');
+  }
+  Notes notes;
+  const auto store = MustOpen(directory.path(), notes.Options());
+  EXPECT_EQ(store->Stats().state, "ok");
+  EXPECT_THAT(notes.notes, Contains(HasSubstr("set aside as")));
+  EXPECT_EQ(CountFound(store.get(), kEntries), kEntries);
+  EXPECT_TRUE(store->FindTuning(TuningKey("k", "m", "b", "d"))->found());
 }
 
 // Somebody tidies up below a running store.
@@ -409,7 +456,8 @@ TEST_P(DeletedUnderneath, IsNoticedNamedAndMadeGood) {
   Notes notes;
   auto store = RocksdbRecordStore::Open(path, notes.Options());
   ASSERT_TRUE(store.ok()) << store.status();
-  Fill(store->get(), kEntries);  // half of it in tables and blob files, half in the log and in memory
+  Fill(store->get(),
+       kEntries);  // half of it in tables and blob files, half in the log and in memory
   if (what == "everything") {
     fs::remove_all(path);
   } else {
@@ -442,7 +490,8 @@ TEST_P(DeletedUnderneath, IsNoticedNamedAndMadeGood) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, DeletedUnderneath,
-                         ::testing::Values(".sst", ".blob", ".log", "CURRENT", "MANIFEST", "everything"),
+                         ::testing::Values(".sst", ".blob", ".log", "CURRENT", "MANIFEST",
+                                           "everything"),
                          [](const auto& info) {
                            std::string name = info.param;
                            name.erase(std::remove(name.begin(), name.end(), '.'), name.end());
@@ -494,9 +543,11 @@ class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
                            const rocksdb::DataVerificationInfo& verification,
                            rocksdb::IODebugContext* debug) override {
     const rocksdb::IOStatus fault = Fault(faults_);
-    return fault.ok() ? FSWritableFileOwnerWrapper::Append(data, options, verification, debug) : fault;
+    return fault.ok() ? FSWritableFileOwnerWrapper::Append(data, options, verification, debug)
+                      : fault;
   }
-  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* debug) override {
+  rocksdb::IOStatus Sync(const rocksdb::IOOptions& options,
+                         rocksdb::IODebugContext* debug) override {
     const rocksdb::IOStatus fault = Fault(faults_);
     return fault.ok() ? FSWritableFileOwnerWrapper::Sync(options, debug) : fault;
   }
@@ -513,14 +564,16 @@ class FaultyFile : public rocksdb::FSWritableFileOwnerWrapper {
 
 class FaultyFileSystem : public rocksdb::FileSystemWrapper {
  public:
-  explicit FaultyFileSystem(Faults* faults) : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
+  explicit FaultyFileSystem(Faults* faults)
+      : FileSystemWrapper(rocksdb::FileSystem::Default()), faults_(faults) {}
   const char* Name() const override { return "FaultyFileSystem"; }
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* result,
                                     rocksdb::IODebugContext* debug) override {
     const rocksdb::IOStatus fault = FaultyFile::Fault(faults_);
     if (!fault.ok()) return fault;
-    const rocksdb::IOStatus status = FileSystemWrapper::NewWritableFile(name, options, result, debug);
+    const rocksdb::IOStatus status =
+        FileSystemWrapper::NewWritableFile(name, options, result, debug);
     if (status.ok()) *result = std::make_unique<FaultyFile>(std::move(*result), faults_);
     return status;
   }
@@ -572,7 +625,8 @@ TEST_P(FailingDisk, DegradesToMemorySaysSoAndRecovers) {
   EXPECT_TRUE(store->PutArtifact(TestKey("after"), TestArtifact("after")).ok());
   store.reset();
   store = Open();
-  for (const char* name : {"late", "later", "after"}) EXPECT_TRUE(store->FindArtifact(TestKey(name))->found()) << name;
+  for (const char* name : {"late", "later", "after"})
+    EXPECT_TRUE(store->FindArtifact(TestKey(name))->found()) << name;
   EXPECT_EQ(CountFound(store.get(), 10), 10);
 }
 
@@ -605,9 +659,8 @@ TEST_P(FailingDisk, StartsInMemoryWhereNothingCanBeCreated) {
   EXPECT_THAT(*store->Verify(&checked), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, FailingDisk, ::testing::Bool(), [](const auto& info) {
-  return info.param ? "Full" : "Broken";
-});
+INSTANTIATE_TEST_SUITE_P(Kinds, FailingDisk, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Full" : "Broken"; });
 
 TEST(Damage, StartsInMemoryWhereTheDirectoryCannotBe) {
   TemporaryDirectory directory;

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <utility>
 #include <vector>
@@ -37,6 +38,9 @@ constexpr size_t kSetAsideKept = 3;
 // Replaying a log costs an open about 5 ms a MiB.
 constexpr uint64_t kReplayBytesLeftAtClose = 256 << 10;
 constexpr uint64_t kMaxLogBytes = 16 << 20;
+// What is written to a MANIFEST at once is synced at once: a power cut tears no more records than
+// that.
+constexpr size_t kManifestRecordsLeftOff = 32;
 
 std::string DatabasePath(const std::string& directory, uint32_t version) {
   return absl::StrCat(directory, "/", kPrefix, version);
@@ -45,6 +49,9 @@ std::string DatabasePath(const std::string& directory, uint32_t version) {
 std::string PartialPath(const std::string& directory, const DatabaseOptions& options) {
   return DatabasePath(directory, options.schema.version) + ".partial";
 }
+
+// Where a database is read without the end of its MANIFEST.
+std::string ReadingPath(const std::string& path) { return path + ".reading"; }
 
 std::string SalvageNote(const std::string& directory) { return directory + "/salvage"; }
 
@@ -60,8 +67,10 @@ absl::Status SyncDirectory(const DatabaseOptions& options, const std::string& di
   return FromRocksdb(status, absl::StrCat("syncing ", directory));
 }
 
-absl::Status Rename(const DatabaseOptions& options, const std::string& from, const std::string& to) {
-  RETURN_IF_ERROR(FromRocksdb(EnvOf(options)->RenameFile(from, to), absl::StrCat("renaming ", from)));
+absl::Status Rename(const DatabaseOptions& options, const std::string& from,
+                    const std::string& to) {
+  RETURN_IF_ERROR(
+      FromRocksdb(EnvOf(options)->RenameFile(from, to), absl::StrCat("renaming ", from)));
   return SyncDirectory(options, fs::path(to).parent_path().string());
 }
 
@@ -69,7 +78,8 @@ void Note(const DatabaseOptions& options, absl::string_view sentence) {
   if (options.note) options.note(sentence);
 }
 
-// RocksDB's own log has nowhere to go but the daemon's: its errors, and what it drops from a log while it recovers.
+// RocksDB's own log has nowhere to go but the daemon's: its errors, and what it drops from a log
+// while it recovers.
 class NotingLogger : public rocksdb::Logger {
  public:
   explicit NotingLogger(std::function<void(absl::string_view)> note)
@@ -91,7 +101,8 @@ class NotingLogger : public rocksdb::Logger {
 
 class BackgroundErrors : public rocksdb::EventListener {
  public:
-  explicit BackgroundErrors(std::function<void(const rocksdb::Status&)> on_error) : on_error_(std::move(on_error)) {}
+  explicit BackgroundErrors(std::function<void(const rocksdb::Status&)> on_error)
+      : on_error_(std::move(on_error)) {}
   void OnBackgroundError(rocksdb::BackgroundErrorReason, rocksdb::Status* error) override {
     if (on_error_) on_error_(*error);
   }
@@ -103,17 +114,19 @@ class BackgroundErrors : public rocksdb::EventListener {
 rocksdb::DBOptions RocksdbOptions(const DatabaseOptions& options) {
   rocksdb::DBOptions db;
   if (options.env != nullptr) db.env = options.env;
-  // Most of an open is files: nothing is read ahead, no statistics are gathered, and a log is replayed into memory
-  // instead of being written out into tables at once.
+  // Most of an open is files: nothing is read ahead, no statistics are gathered, and a log is
+  // replayed into memory instead of being written out into tables at once.
   db.max_open_files = 512;
-  db.max_file_opening_threads = 1;  // the default starts sixteen for each family, for a handful of files
+  db.max_file_opening_threads =
+      1;  // the default starts sixteen for each family, for a handful of files
   db.skip_stats_update_on_db_open = true;
   db.skip_checking_sst_file_sizes_on_db_open = true;
   db.avoid_flush_during_recovery = true;
   db.stats_dump_period_sec = 0;
   db.stats_persist_period_sec = 0;
   db.max_total_wal_size = kMaxLogBytes;
-  // Records stand for themselves and carry checksums: behind a damaged place in the log, the rest still counts.
+  // Records stand for themselves and carry checksums: behind a damaged place in the log, the rest
+  // still counts.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
   // The store tries again itself, and says so.
   db.max_bgerror_resume_count = 0;
@@ -144,7 +157,8 @@ uint32_t FoundVersion(const std::string& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     uint32_t version = 0;
-    if (absl::StartsWith(name, kPrefix) && absl::SimpleAtoi(name.substr(kPrefix.size()), &version)) {
+    if (absl::StartsWith(name, kPrefix) &&
+        absl::SimpleAtoi(name.substr(kPrefix.size()), &version)) {
       newest = std::max(newest, version);
     }
   }
@@ -152,9 +166,10 @@ uint32_t FoundVersion(const std::string& directory) {
 }
 
 absl::Status NewerSchema(const std::string& directory, absl::string_view found, uint32_t ours) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("the cache in ", directory, " was written by a newer Tessera (", found, "; this one knows schema ",
-                   ours, "); it is left as it is: start the newer version or choose another state directory"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the cache in ", directory, " was written by a newer Tessera (", found,
+      "; this one knows schema ", ours,
+      "); it is left as it is: start the newer version or choose another state directory"));
 }
 
 // Families that this build does not know: the database belongs to a newer one.
@@ -191,7 +206,8 @@ void RemoveOldSetAsides(const std::string& directory) {
   std::set<std::string> names;  // time stamps sort by age
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
-    if (absl::StrContains(entry.path().filename().string(), kDamaged)) names.insert(entry.path().string());
+    if (absl::StrContains(entry.path().filename().string(), kDamaged))
+      names.insert(entry.path().string());
   }
   while (names.size() > kSetAsideKept) {
     fs::remove_all(*names.begin(), error);
@@ -202,8 +218,9 @@ void RemoveOldSetAsides(const std::string& directory) {
 // Whether the records of a database of schema `found` mean the same in ours.
 bool CanBeCopied(uint32_t found, const Schema& schema) {
   for (uint32_t version = found; version < schema.version; ++version) {
-    const auto step = std::find_if(schema.migrations.begin(), schema.migrations.end(),
-                                   [&](const Migration& migration) { return migration.from == version; });
+    const auto step =
+        std::find_if(schema.migrations.begin(), schema.migrations.end(),
+                     [&](const Migration& migration) { return migration.from == version; });
     if (step == schema.migrations.end() || !step->additive) return false;
   }
   return true;
@@ -211,12 +228,14 @@ bool CanBeCopied(uint32_t found, const Schema& schema) {
 
 // A disk that is full or fails is no reason to give up a database that may be sound.
 bool IsWeather(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kResourceExhausted || status.code() == absl::StatusCode::kUnavailable;
+  return status.code() == absl::StatusCode::kResourceExhausted ||
+         status.code() == absl::StatusCode::kUnavailable;
 }
 
-// The damaged database at `path` makes room for the finished copy. Killed anywhere in here, the next open goes on.
-absl::Status TakeSalvagedIntoUse(const std::string& directory, const std::string& path, const std::string& ours,
-                                 const DatabaseOptions& options) {
+// The damaged database at `path` makes room for the finished copy. Killed anywhere in here, the
+// next open goes on.
+absl::Status TakeSalvagedIntoUse(const std::string& directory, const std::string& path,
+                                 const std::string& ours, const DatabaseOptions& options) {
   std::error_code error;
   if (fs::exists(path, error)) {
     const std::string aside = FreeSetAsideName(path);
@@ -229,13 +248,43 @@ absl::Status TakeSalvagedIntoUse(const std::string& directory, const std::string
   return absl::OkStatus();
 }
 
-// Killed while it was first created: there was nothing in it yet that anybody could have been promised.
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Where the records of a MANIFEST end, up to the first place that cannot be one (RocksDB's log
+// format: blocks of 32 KiB, a header of checksum, length and kind before each piece).
+std::vector<size_t> RecordEnds(const std::string& manifest) {
+  constexpr size_t kBlock = 32 << 10, kHeader = 7;
+  enum Kind { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
+  std::vector<size_t> ends;
+  for (size_t at = 0; at + kHeader <= manifest.size();) {
+    if (kBlock - at % kBlock < kHeader) {
+      at += kBlock - at % kBlock;
+      continue;
+    }
+    const auto byte = [&](size_t i) {
+      return static_cast<size_t>(static_cast<unsigned char>(manifest[at + i]));
+    };
+    const size_t kind = byte(6), end = at + kHeader + byte(4) + (byte(5) << 8);
+    if (kind < kFull || kind > kLast || end > manifest.size() || end > (at / kBlock + 1) * kBlock)
+      break;
+    if (kind == kFull || kind == kLast) ends.push_back(end);
+    at = end;
+  }
+  return ends;
+}
+
+// Killed while it was first created: there was nothing in it yet that anybody could have been
+// promised.
 bool IsUnborn(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "/CURRENT", error)) return false;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     const std::string kind = entry.path().extension().string();
-    if (kind == ".sst" || kind == ".blob" || (kind == ".log" && entry.file_size(error) > 0)) return false;
+    if (kind == ".sst" || kind == ".blob" || (kind == ".log" && entry.file_size(error) > 0))
+      return false;
   }
   return true;
 }
@@ -246,7 +295,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& dire
                                                          const DatabaseOptions& options) {
   const uint32_t ours = options.schema.version;
   const std::string path = DatabasePath(directory, ours);
-  if (fs::exists(path + std::string(kSalvaged))) RETURN_IF_ERROR(TakeSalvagedIntoUse(directory, path, path, options));
+  if (fs::exists(path + std::string(kSalvaged)))
+    RETURN_IF_ERROR(TakeSalvagedIntoUse(directory, path, path, options));
   uint32_t found = FoundVersion(directory);
   if (found > ours) return NewerSchema(directory, absl::StrCat("schema ", found), ours);
   if (found == ours && IsUnborn(path)) {
@@ -268,22 +318,27 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& dire
     return database;
   }
   const std::string unknown = UnknownFamilies(path, options);
-  if (!unknown.empty()) return NewerSchema(directory, absl::StrCat("it has the families ", unknown), ours);
+  if (!unknown.empty())
+    return NewerSchema(directory, absl::StrCat("it has the families ", unknown), ours);
   if (IsWeather(database.status())) return database.status();
   return Salvage(directory, ours, database.status().message(), options);
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenReadOnly(const std::string& directory,
                                                                  const DatabaseOptions& options) {
-  return OpenAt(directory, DatabasePath(directory, options.schema.version), options, Mode::kReadOnly);
+  return OpenAt(directory, DatabasePath(directory, options.schema.version), options,
+                Mode::kReadOnly);
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::OpenAt(const std::string& directory, const std::string& path,
-                                                           const DatabaseOptions& options, Mode mode) {
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenAt(const std::string& directory,
+                                                           const std::string& path,
+                                                           const DatabaseOptions& options,
+                                                           Mode mode) {
   std::unique_ptr<Database> database(new Database(directory, options));
   database->writable_ = mode != Mode::kReadOnly;
   rocksdb::DBOptions db_options = RocksdbOptions(options);
-  // Where CURRENT is lost, RocksDB would begin anew in the same place and delete the old tables: not unless asked to.
+  // Where CURRENT is lost, RocksDB would begin anew in the same place and delete the old tables:
+  // not unless asked to.
   db_options.create_if_missing = mode == Mode::kCreate;
   db_options.create_missing_column_families = mode == Mode::kCreate || mode == Mode::kReadWrite;
   db_options.best_efforts_recovery = mode == Mode::kBestEffort;
@@ -291,75 +346,123 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenAt(const std::string& di
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status =
-      mode == Mode::kReadOnly ? rocksdb::DB::OpenForReadOnly(db_options, path, descriptors, &handles, &db)
-                              : rocksdb::DB::Open(db_options, path, descriptors, &handles, &db);
+      mode == Mode::kReadOnly
+          ? rocksdb::DB::OpenForReadOnly(db_options, path, descriptors, &handles, &db)
+          : rocksdb::DB::Open(db_options, path, descriptors, &handles, &db);
   // A file that is gone is damage, whatever kind of error it comes as.
-  if (status.IsPathNotFound()) return absl::DataLossError(absl::StrCat("opening ", path, ": ", status.ToString()));
+  if (status.IsPathNotFound())
+    return absl::DataLossError(absl::StrCat("opening ", path, ": ", status.ToString()));
   RETURN_IF_ERROR(FromRocksdb(status, "opening " + path));
   database->db_.reset(db);
   for (size_t i = 0; i < handles.size(); ++i) database->handles_[descriptors[i].name] = handles[i];
   return database;
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::OpenFresh(const std::string& directory, const std::string& path,
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenFresh(const std::string& directory,
+                                                              const std::string& path,
                                                               const DatabaseOptions& options) {
   std::error_code error;
   fs::create_directories(path, error);  // whether it worked, the open says
-  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, OpenAt(directory, path, options, Mode::kCreate));
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                   OpenAt(directory, path, options, Mode::kCreate));
   RETURN_IF_ERROR(database->WriteSchema(options.schema.version));
   // RocksDB syncs what is in its directory, not where that lies.
   RETURN_IF_ERROR(SyncDirectory(options, directory));
   return database;
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::OpenMigrated(const std::string& directory, uint32_t found,
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenMigrated(const std::string& directory,
+                                                                 uint32_t found,
                                                                  const DatabaseOptions& options) {
   const std::string old_path = DatabasePath(directory, found);
   const std::string path = DatabasePath(directory, options.schema.version);
   const auto migrate = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(std::unique_ptr<Database> database, OpenAt(directory, old_path, options, Mode::kReadWrite));
+    ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                     OpenAt(directory, old_path, options, Mode::kReadWrite));
     for (uint32_t version = found; version < options.schema.version; ++version) {
       const auto& steps = options.schema.migrations;
-      const auto step = std::find_if(steps.begin(), steps.end(), [&](const Migration& m) { return m.from == version; });
-      if (step == steps.end()) return absl::UnimplementedError(absl::StrCat("no step leads on from schema ", version));
+      const auto step = std::find_if(steps.begin(), steps.end(),
+                                     [&](const Migration& m) { return m.from == version; });
+      if (step == steps.end())
+        return absl::UnimplementedError(absl::StrCat("no step leads on from schema ", version));
       RETURN_IF_ERROR(step->run(database.get()));
-      Note(options, absl::StrCat("migrated the cache in ", directory, " from schema ", version, ": ", step->what));
+      Note(options, absl::StrCat("migrated the cache in ", directory, " from schema ", version,
+                                 ": ", step->what));
     }
     return database->WriteSchema(options.schema.version);
   };
   const absl::Status migrated = migrate();
   if (IsWeather(migrated)) return migrated;
   if (!migrated.ok()) return Salvage(directory, found, migrated.message(), options);
-  // The name is what counts, and it changes in one step: killed before it, the migration runs again.
+  // The name is what counts, and it changes in one step: killed before it, the migration runs
+  // again.
   RETURN_IF_ERROR(Rename(options, old_path, path));
   return OpenAt(directory, path, options, Mode::kReadWrite);
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& directory, uint32_t found,
-                                                            absl::string_view why, const DatabaseOptions& options) {
+absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& directory,
+                                                            uint32_t found, absl::string_view why,
+                                                            const DatabaseOptions& options) {
   const std::string path = DatabasePath(directory, found);
   Note(options, absl::StrCat("the cache database ", path, " is damaged: ", why));
   const std::string ours = DatabasePath(directory, options.schema.version);
   absl::StatusOr<std::unique_ptr<Database>> damaged = absl::NotFoundError("it has another schema");
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenPartial(directory, options));
+  bool copied = false;
   if (path == ours || CanBeCopied(found, options.schema)) {
     // As it is, if it opens at all: the other ways leave out what is in the log.
     damaged = OpenAt(directory, path, options, Mode::kReadWrite);
-    if (!damaged.ok()) damaged = OpenAt(directory, path, options, Mode::kBestEffort);
-    if (!damaged.ok() && rocksdb::RepairDB(path, RocksdbOptions(options), Descriptors(options)).ok()) {
+    if (!damaged.ok()) {
+      ASSIGN_OR_RETURN(copied, CopyWithoutEndOfManifest(directory, path, options, fresh.get()));
+      damaged = OpenAt(directory, path, options, Mode::kBestEffort);
+    }
+    if (!damaged.ok() &&
+        rocksdb::RepairDB(path, RocksdbOptions(options), Descriptors(options)).ok()) {
       damaged = OpenAt(directory, path, options, Mode::kReadWrite);
     }
   }
   if (damaged.ok()) {
-    RETURN_IF_ERROR((*damaged)->CopyReadable());
+    RETURN_IF_ERROR((*damaged)->CopyReadableTo(fresh.get()));
     damaged->reset();
-  } else {
+  } else if (!copied) {
     Note(options, absl::StrCat("nothing of it can be read: ", damaged.status().message()));
-    ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenPartial(directory, options));
-    fresh.reset();
-    RETURN_IF_ERROR(FinishPartial(directory, options));
   }
+  fresh.reset();
+  RETURN_IF_ERROR(FinishPartial(directory, options));
   RETURN_IF_ERROR(TakeSalvagedIntoUse(directory, path, ours, options));
   return OpenAt(directory, ours, options, Mode::kReadWrite);
+}
+
+absl::StatusOr<bool> Database::CopyWithoutEndOfManifest(const std::string& directory,
+                                                        const std::string& path,
+                                                        const DatabaseOptions& options,
+                                                        Database* fresh) {
+  std::string name = ReadFile(path + "/CURRENT");
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  if (name.empty()) return false;
+  const std::string manifest = ReadFile(absl::StrCat(path, "/", name)), reading = ReadingPath(path);
+  const std::vector<size_t> ends = RecordEnds(manifest);
+  std::error_code error;
+  fs::remove_all(reading, error);  // of an attempt that was cut short
+  fs::create_directory(reading, error);
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+    const std::string file = entry.path().filename().string();
+    if (file != name && file != "LOCK")
+      fs::create_hard_link(entry.path(), absl::StrCat(reading, "/", file), error);
+  }
+  bool copied = false;
+  for (size_t left_off = 0; left_off < std::min(kManifestRecordsLeftOff, ends.size()) && !copied;
+       ++left_off) {
+    std::ofstream(absl::StrCat(reading, "/", name), std::ios::binary | std::ios::trunc)
+        << manifest.substr(0, ends[ends.size() - 1 - left_off]);
+    // Read-only: nothing that this state does not know of is deleted.
+    auto database = OpenAt(directory, reading, options, Mode::kReadOnly);
+    if (!database.ok() || !(*database)->MissingTable().empty()) continue;
+    RETURN_IF_ERROR((*database)->CopyReadableTo(fresh));
+    copied = true;
+  }
+  fs::remove_all(reading, error);
+  return copied;
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenPartial(const std::string& directory,
@@ -392,7 +495,11 @@ absl::Status Database::CopyReadableTo(Database* fresh) {
         ++damaged;
         return true;
       }
-      written = fresh->db()->Put(rocksdb::WriteOptions(), fresh->handle(*family), rocksdb::Slice(key.data(), key.size()),
+      const rocksdb::Slice raw_key(key.data(), key.size());
+      std::string there;  // copied from a state that knew more
+      if (fresh->db()->Get(rocksdb::ReadOptions(), fresh->handle(*family), raw_key, &there).ok())
+        return true;
+      written = fresh->db()->Put(rocksdb::WriteOptions(), fresh->handle(*family), raw_key,
                                  rocksdb::Slice(value.data(), value.size()));
       if (written.ok()) ++copied;
       return written.ok();
@@ -406,19 +513,21 @@ absl::Status Database::CopyReadableTo(Database* fresh) {
   }
   RETURN_IF_ERROR(CopyRewritten(fresh, &copied));
   RETURN_IF_ERROR(CompleteInventory(fresh));
-  Note(options_, absl::StrCat("copied its ", copied, " sound entries into a fresh database; ", damaged,
-                              " were damaged, and ", places, " places could not be read"));
+  Note(options_, absl::StrCat("copied its ", copied, " sound entries into a fresh database; ",
+                              damaged, " were damaged, and ", places, " places could not be read"));
   return FromRocksdb(fresh->db()->FlushWAL(/*sync=*/true), "copying what can be read of the cache");
 }
 
-// A scan cannot see an entry whose neighbours in an older table are unreadable, but a lookup can. Those that were found
-// damaged there and rebuilt are known from the quarantine.
+// A scan cannot see an entry whose neighbours in an older table are unreadable, but a lookup can.
+// Those that were found damaged there and rebuilt are known from the quarantine.
 absl::Status Database::CopyRewritten(Database* fresh, uint64_t* copied) {
   rocksdb::Status written;
   const auto copy = [&](absl::string_view place, absl::string_view value) {
     const DecodedValue decoded = DecodeValue(QuarantineFamily(), place, value);
     std::vector<CanonicalField> fields;
-    if (decoded.reason != MissReason::kFound || !ParseCanonical(decoded.payload, &fields) || fields.size() < 2) return true;
+    if (decoded.reason != MissReason::kFound || !ParseCanonical(decoded.payload, &fields) ||
+        fields.size() < 2)
+      return true;
     const Family* family = FindFamily(fields[0].value);
     if (family == nullptr || fields[1].name != "key") return true;
     const absl::string_view key = fields[1].value;
@@ -426,7 +535,10 @@ absl::Status Database::CopyRewritten(Database* fresh, uint64_t* copied) {
     std::string now, copied_already;
     if (!db_->Get(rocksdb::ReadOptions(), handle(*family), raw_key, &now).ok()) return true;
     if (DecodeValue(*family, key, now).reason != MissReason::kFound) return true;
-    if (fresh->db()->Get(rocksdb::ReadOptions(), fresh->handle(*family), raw_key, &copied_already).ok()) return true;
+    if (fresh->db()
+            ->Get(rocksdb::ReadOptions(), fresh->handle(*family), raw_key, &copied_already)
+            .ok())
+      return true;
     written = fresh->db()->Put(rocksdb::WriteOptions(), fresh->handle(*family), raw_key, now);
     if (written.ok()) ++*copied;
     return written.ok();
@@ -439,14 +551,15 @@ absl::Status Database::CopyRewritten(Database* fresh, uint64_t* copied) {
 absl::Status Database::CheckSchema() {
   const absl::string_view key = SchemaKey();
   std::string value;
-  const rocksdb::Status status =
-      db_->Get(rocksdb::ReadOptions(), handle(MetaFamily()), rocksdb::Slice(key.data(), key.size()), &value);
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), handle(MetaFamily()),
+                                          rocksdb::Slice(key.data(), key.size()), &value);
   const DecodedValue decoded = DecodeValue(MetaFamily(), key, value);
   storage::MetaRecord record;
   if (status.ok() && decoded.reason == MissReason::kFound &&
       record.ParseFromArray(decoded.payload.data(), decoded.payload.size())) {
     if (record.schema_version() > options_.schema.version) {
-      return NewerSchema(directory_, absl::StrCat("schema ", record.schema_version()), options_.schema.version);
+      return NewerSchema(directory_, absl::StrCat("schema ", record.schema_version()),
+                         options_.schema.version);
     }
     return absl::OkStatus();
   }
@@ -484,8 +597,21 @@ std::string Database::MissingFile() const {
   return "";
 }
 
+std::string Database::MissingTable() const {
+  std::vector<std::string> files;
+  uint64_t manifest_bytes = 0;
+  if (!db_->GetLiveFiles(files, &manifest_bytes, /*flush_memtable=*/false).ok())
+    return "the list of tables";
+  for (const std::string& file : files) {
+    if (!absl::EndsWith(file, ".sst") && !absl::EndsWith(file, ".blob")) continue;
+    if (EnvOf(options_)->FileExists(db_->GetName() + file).IsNotFound()) return file;
+  }
+  return "";
+}
+
 void Database::RequestSalvage(absl::string_view why) {
-  rocksdb::WriteStringToFile(EnvOf(options_), std::string(why) + "\n", SalvageNote(directory_), /*should_sync=*/true)
+  rocksdb::WriteStringToFile(EnvOf(options_), std::string(why) + "\n", SalvageNote(directory_),
+                             /*should_sync=*/true)
       .PermitUncheckedError();
   Note(options_, absl::StrCat("the cache in ", directory_, " has unreadable places (", why,
                               "); what can be read will be copied into a fresh database"));
@@ -505,7 +631,8 @@ Database::~Database() {
       db_->Flush(rocksdb::FlushOptions(), all).PermitUncheckedError();  // else the log is replayed
     }
   }
-  for (const auto& [name, handle] : handles_) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  for (const auto& [name, handle] : handles_)
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   db_->Close().PermitUncheckedError();
 }
 
