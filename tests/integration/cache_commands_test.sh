@@ -11,7 +11,7 @@ start() {  # STATE: starts a daemon on it and waits until it answers
   cat "$dir/log"; fail "the daemon does not answer"
 }
 stop() { kill "$daemon"; wait "$daemon" || true; }
-trap 'kill "${daemon:-0}" 2>/dev/null || true; rm -rf "$dir"' EXIT
+trap '[ -z "${daemon:-}" ] || { kill "$daemon" && wait "$daemon"; } 2>/dev/null || true; rm -rf "$dir"' EXIT
 
 cat > "$dir/k.py" <<'K'
 import triton

@@ -6,7 +6,7 @@ dir=$(mktemp -d /tmp/tuning_commands.XXXXXX)  # a socket's path is short
 fail() { echo "FAILED: $*"; exit 1; }
 has() { grep -c -- "$1" >/dev/null; }  # reads all of its input, unlike grep -q
 "$tesserad" --listen="unix:$dir/s.sock" --state-dir="$dir/state" --metrics=off 2>"$dir/log" & daemon=$!
-trap 'kill "$daemon" 2>/dev/null || true; rm -rf "$dir"' EXIT
+trap 'kill "$daemon" 2>/dev/null && wait "$daemon" || true; rm -rf "$dir"' EXIT
 export TESSERA_ADDRESS="unix:$dir/s.sock"
 for _ in $(seq 600); do "$tessera" status >/dev/null 2>&1 && break; sleep 0.05; done
 
@@ -34,8 +34,8 @@ has sometimes <"$dir/err" || fail "the error must name the policy: $(cat "$dir/e
 tunings policy --bucket n 2>"$dir/err" && fail "a bucket without a rule must fail"
 tunings freeze double | has frozen || fail "freeze"
 "$tessera" tune "${arguments[@]}" --effort quick | has 'bucket n=' || fail "tune"
-tunings ls double | has 'BLOCK=1024' || fail "ls"
-tunings list double | has 'BLOCK=1024' || fail "list"
+tunings ls double | has 'BLOCK=[0-9]' || fail "ls"
+tunings list double | has 'BLOCK=[0-9]' || fail "list"
 "$tessera" launch "${arguments[@]}" >/dev/null
 tunings explain double | has '^double on cpu:0, bucket' || fail "explain"
 tunings explain double | has '^budget: ' || fail "explain tells the budget"
