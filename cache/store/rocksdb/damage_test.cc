@@ -439,6 +439,9 @@ TEST(Damage, AManifestThatEndsInZerosLosesNothingNotEvenWhatIsInTheLog) {
   const auto store = MustOpen(directory.path(), notes.Options());
   EXPECT_EQ(store->Stats().state, "ok");
   EXPECT_THAT(notes.notes, Contains(HasSubstr("set aside as")));
+  // Read in two ways, and told once.
+  EXPECT_THAT(notes.notes, Contains(HasSubstr("sound entries into a fresh database")).Times(1));
+  EXPECT_FALSE(fs::exists(directory.path() + "/db.v2.reading"));
   EXPECT_EQ(CountFound(store.get(), kEntries), kEntries);
   EXPECT_TRUE(store->FindTuning(TuningKey("k", "m", "b", "d"))->found());
 }
@@ -521,6 +524,29 @@ TEST(Damage, GoesOnWithASalvageThatWasCutShort) {
   const auto store = MustOpen(directory.path());
   EXPECT_EQ(CountFound(store.get(), 5), 5);
   EXPECT_FALSE(fs::exists(directory.path() + "/salvage"));
+}
+
+TEST(Damage, RemovesWhatASalvageThatWasKilledHadBegunOnceTheDirectoryIsItsOwn) {
+  TemporaryDirectory directory;
+  const std::string database = directory.path() + "/db.v2";
+  const std::vector<std::string> unfinished = {directory.path() + "/db.v1.reading",
+                                               database + ".reading", database + ".partial"};
+  auto store = MustOpen(directory.path());
+  Fill(store.get(), 5);
+  for (const std::string& folder : unfinished) {
+    fs::create_directory(folder);
+    for (const std::string& file : FilesLike(database, ""))
+      fs::create_hard_link(file, folder + "/" + fs::path(file).filename().string());
+  }
+  // They may be what another one is at.
+  EXPECT_EQ(OpenRocksdbStore(directory.path()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  for (const std::string& folder : unfinished) EXPECT_TRUE(fs::exists(folder)) << folder;
+  store.reset();
+  store = MustOpen(directory.path());
+  for (const std::string& folder : unfinished) EXPECT_FALSE(fs::exists(folder)) << folder;
+  EXPECT_EQ(CountFound(store.get(), 5), 5);
+  EXPECT_THAT(*store->Verify(nullptr), IsEmpty());
 }
 
 // A file system whose writes fail as long as it is told so.

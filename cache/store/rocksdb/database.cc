@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -34,6 +35,8 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kPrefix = "db.v";
 constexpr absl::string_view kDamaged = ".damaged-";
 constexpr absl::string_view kSalvaged = ".salvaged";
+constexpr absl::string_view kPartial = ".partial";
+constexpr absl::string_view kReading = ".reading";
 constexpr size_t kSetAsideKept = 3;
 // Replaying a log costs an open about 5 ms a MiB.
 constexpr uint64_t kReplayBytesLeftAtClose = 256 << 10;
@@ -47,11 +50,11 @@ std::string DatabasePath(const std::string& directory, uint32_t version) {
 }
 
 std::string PartialPath(const std::string& directory, const DatabaseOptions& options) {
-  return DatabasePath(directory, options.schema.version) + ".partial";
+  return absl::StrCat(DatabasePath(directory, options.schema.version), kPartial);
 }
 
 // Where a database is read without the end of its MANIFEST.
-std::string ReadingPath(const std::string& path) { return path + ".reading"; }
+std::string ReadingPath(const std::string& path) { return absl::StrCat(path, kReading); }
 
 std::string SalvageNote(const std::string& directory) { return directory + "/salvage"; }
 
@@ -215,6 +218,19 @@ void RemoveOldSetAsides(const std::string& directory) {
   }
 }
 
+// What a salvage that was cut short had begun, of whatever schema: nobody goes on with it.
+void RemoveUnfinished(const std::string& directory) {
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, kPrefix) &&
+        (absl::EndsWith(name, kPartial) || absl::EndsWith(name, kReading)))
+      unfinished.push_back(entry.path());
+  }
+  for (const fs::path& folder : unfinished) fs::remove_all(folder, error);
+}
+
 // Whether the records of a database of schema `found` mean the same in ours.
 bool CanBeCopied(uint32_t found, const Schema& schema) {
   for (uint32_t version = found; version < schema.version; ++version) {
@@ -299,6 +315,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& dire
     RETURN_IF_ERROR(TakeSalvagedIntoUse(directory, path, path, options));
   uint32_t found = FoundVersion(directory);
   if (found > ours) return NewerSchema(directory, absl::StrCat("schema ", found), ours);
+  RemoveUnfinished(directory);
   if (found == ours && IsUnborn(path)) {
     std::error_code error;
     fs::remove_all(path, error);
@@ -409,11 +426,13 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& d
   absl::StatusOr<std::unique_ptr<Database>> damaged = absl::NotFoundError("it has another schema");
   ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenPartial(directory, options));
   bool copied = false;
+  CopyCounts counts;
   if (path == ours || CanBeCopied(found, options.schema)) {
     // As it is, if it opens at all: the other ways leave out what is in the log.
     damaged = OpenAt(directory, path, options, Mode::kReadWrite);
     if (!damaged.ok()) {
-      ASSIGN_OR_RETURN(copied, CopyWithoutEndOfManifest(directory, path, options, fresh.get()));
+      ASSIGN_OR_RETURN(copied,
+                       CopyWithoutEndOfManifest(directory, path, options, fresh.get(), &counts));
       damaged = OpenAt(directory, path, options, Mode::kBestEffort);
     }
     if (!damaged.ok() &&
@@ -422,11 +441,12 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& d
     }
   }
   if (damaged.ok()) {
-    RETURN_IF_ERROR((*damaged)->CopyReadableTo(fresh.get()));
+    RETURN_IF_ERROR((*damaged)->CopyReadableTo(fresh.get(), &counts));
     damaged->reset();
-  } else if (!copied) {
-    Note(options, absl::StrCat("nothing of it can be read: ", damaged.status().message()));
+    copied = true;
   }
+  Note(options, copied ? counts.ToString()
+                       : absl::StrCat("nothing of it can be read: ", damaged.status().message()));
   fresh.reset();
   RETURN_IF_ERROR(FinishPartial(directory, options));
   RETURN_IF_ERROR(TakeSalvagedIntoUse(directory, path, ours, options));
@@ -436,33 +456,30 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Salvage(const std::string& d
 absl::StatusOr<bool> Database::CopyWithoutEndOfManifest(const std::string& directory,
                                                         const std::string& path,
                                                         const DatabaseOptions& options,
-                                                        Database* fresh) {
+                                                        Database* fresh, CopyCounts* counts) {
   std::string name = ReadFile(path + "/CURRENT");
   while (!name.empty() && name.back() == '\n') name.pop_back();
   if (name.empty()) return false;
   const std::string manifest = ReadFile(absl::StrCat(path, "/", name)), reading = ReadingPath(path);
   const std::vector<size_t> ends = RecordEnds(manifest);
   std::error_code error;
-  fs::remove_all(reading, error);  // of an attempt that was cut short
   fs::create_directory(reading, error);
+  const auto remove_reading = absl::MakeCleanup([&] { fs::remove_all(reading, error); });
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
     const std::string file = entry.path().filename().string();
     if (file != name && file != "LOCK")
       fs::create_hard_link(entry.path(), absl::StrCat(reading, "/", file), error);
   }
-  bool copied = false;
-  for (size_t left_off = 0; left_off < std::min(kManifestRecordsLeftOff, ends.size()) && !copied;
-       ++left_off) {
+  for (size_t left_off = 0; left_off < std::min(kManifestRecordsLeftOff, ends.size()); ++left_off) {
     std::ofstream(absl::StrCat(reading, "/", name), std::ios::binary | std::ios::trunc)
         << manifest.substr(0, ends[ends.size() - 1 - left_off]);
     // Read-only: nothing that this state does not know of is deleted.
     auto database = OpenAt(directory, reading, options, Mode::kReadOnly);
     if (!database.ok() || !(*database)->MissingTable().empty()) continue;
-    RETURN_IF_ERROR((*database)->CopyReadableTo(fresh));
-    copied = true;
+    RETURN_IF_ERROR((*database)->CopyReadableTo(fresh, counts));
+    return true;
   }
-  fs::remove_all(reading, error);
-  return copied;
+  return false;
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenPartial(const std::string& directory,
@@ -480,13 +497,20 @@ absl::Status Database::FinishPartial(const std::string& directory, const Databas
 
 absl::Status Database::CopyReadable() {
   ASSIGN_OR_RETURN(std::unique_ptr<Database> fresh, OpenPartial(directory_, options_));
-  RETURN_IF_ERROR(CopyReadableTo(fresh.get()));
+  CopyCounts counts;
+  RETURN_IF_ERROR(CopyReadableTo(fresh.get(), &counts));
+  Note(options_, counts.ToString());
   fresh.reset();
   return FinishPartial(directory_, options_);
 }
 
-absl::Status Database::CopyReadableTo(Database* fresh) {
-  uint64_t copied = 0, damaged = 0, places = 0;
+std::string Database::CopyCounts::ToString() const {
+  return absl::StrCat("copied its ", copied, " sound entries into a fresh database; ", damaged,
+                      " were damaged, and ", places, " places could not be read");
+}
+
+absl::Status Database::CopyReadableTo(Database* fresh, CopyCounts* counts) {
+  uint64_t damaged = 0, places = 0;
   rocksdb::Status written;
   for (const Family* family : AllFamilies()) {
     if (family == &MetaFamily()) continue;  // the fresh one has its own
@@ -501,7 +525,7 @@ absl::Status Database::CopyReadableTo(Database* fresh) {
         return true;
       written = fresh->db()->Put(rocksdb::WriteOptions(), fresh->handle(*family), raw_key,
                                  rocksdb::Slice(value.data(), value.size()));
-      if (written.ok()) ++copied;
+      if (written.ok()) ++counts->copied;
       return written.ok();
     };
     const auto skip = [&](absl::string_view, const rocksdb::Status&) {
@@ -511,10 +535,11 @@ absl::Status Database::CopyReadableTo(Database* fresh) {
     RETURN_IF_ERROR(TolerantScan(db(), handle(*family), "", copy, skip));
     RETURN_IF_ERROR(FromRocksdb(written, "copying what can be read of the cache"));
   }
-  RETURN_IF_ERROR(CopyRewritten(fresh, &copied));
+  // A second copy of the same database meets the same damage again.
+  counts->damaged = std::max(counts->damaged, damaged);
+  counts->places = std::max(counts->places, places);
+  RETURN_IF_ERROR(CopyRewritten(fresh, &counts->copied));
   RETURN_IF_ERROR(CompleteInventory(fresh));
-  Note(options_, absl::StrCat("copied its ", copied, " sound entries into a fresh database; ",
-                              damaged, " were damaged, and ", places, " places could not be read"));
   return FromRocksdb(fresh->db()->FlushWAL(/*sync=*/true), "copying what can be read of the cache");
 }
 
@@ -580,6 +605,14 @@ absl::Status Database::WriteSchema(uint32_t version) {
                      "writing the schema of the cache");
 }
 
+std::string Database::FirstMissing(const std::vector<std::string>& files) const {
+  for (const std::string& file : files) {
+    const std::string path = db_->GetName() + file;
+    if (EnvOf(options_)->FileExists(path).IsNotFound()) return path;
+  }
+  return "";
+}
+
 std::string Database::MissingFile() const {
   std::vector<std::string> files;
   uint64_t manifest_bytes = 0;
@@ -589,12 +622,7 @@ std::string Database::MissingFile() const {
   const rocksdb::Status logged = db_->GetCurrentWalFile(&log);
   if (logged.IsIOError()) return "the write-ahead log";
   if (logged.ok()) files.push_back(log->PathName());
-  for (std::string& file : files) {
-    // Names are relative to the database, with a slash before them.
-    file.insert(0, db_->GetName());
-    if (EnvOf(options_)->FileExists(file).IsNotFound()) return file;
-  }
-  return "";
+  return FirstMissing(files);
 }
 
 std::string Database::MissingTable() const {
@@ -602,11 +630,11 @@ std::string Database::MissingTable() const {
   uint64_t manifest_bytes = 0;
   if (!db_->GetLiveFiles(files, &manifest_bytes, /*flush_memtable=*/false).ok())
     return "the list of tables";
-  for (const std::string& file : files) {
-    if (!absl::EndsWith(file, ".sst") && !absl::EndsWith(file, ".blob")) continue;
-    if (EnvOf(options_)->FileExists(db_->GetName() + file).IsNotFound()) return file;
-  }
-  return "";
+  const auto is_no_table = [](const std::string& file) {
+    return !absl::EndsWith(file, ".sst") && !absl::EndsWith(file, ".blob");
+  };
+  files.erase(std::remove_if(files.begin(), files.end(), is_no_table), files.end());
+  return FirstMissing(files);
 }
 
 void Database::RequestSalvage(absl::string_view why) {

@@ -4,7 +4,9 @@
 //   <directory>/lock             held by the store (directory_lock.h)
 //   <directory>/db.vN/           the database, by the version of its schema
 //   <directory>/salvage          a note: the database has unreadable places, and what can be read
-//   must be copied <directory>/db.vN.partial/   what is being copied out of a damaged database
+//                                must be copied
+//   <directory>/db.vN.partial/   what is being copied out of a damaged database
+//   <directory>/db.vN.reading/   where a damaged database is read without the end of its MANIFEST
 //   <directory>/db.vN.salvaged/  the finished copy, on its way to become db.vN
 //   <directory>/db.vN.damaged-*  set aside; the newest three are kept
 #ifndef TESSERA_CACHE_STORE_ROCKSDB_DATABASE_H_
@@ -15,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,7 +44,7 @@ class Database {
  public:
   // Opens the database below `directory`, which exists and is locked by the caller; creates one if
   // there is none. What does not open is set aside, what can be read of it is copied into a fresh
-  // one, and `note` tells.
+  // one, and `note` tells. What an earlier salvage left unfinished is removed.
   //
   // FAILED_PRECONDITION: a newer schema; nothing was touched. RESOURCE_EXHAUSTED, UNAVAILABLE: the
   // disk is full or fails; nothing was set aside.
@@ -76,6 +79,12 @@ class Database {
   Database(std::string directory, DatabaseOptions options)
       : directory_(std::move(directory)), options_(options) {}
 
+  // Of one salvage, however many times it copies.
+  struct CopyCounts {
+    uint64_t copied = 0, damaged = 0, places = 0;
+    std::string ToString() const;
+  };
+
   enum class Mode { kCreate, kReadWrite, kReadOnly, kBestEffort };
   static absl::StatusOr<std::unique_ptr<Database>> OpenAt(const std::string& directory,
                                                           const std::string& path,
@@ -102,12 +111,15 @@ class Database {
   static absl::StatusOr<bool> CopyWithoutEndOfManifest(const std::string& directory,
                                                        const std::string& path,
                                                        const DatabaseOptions& options,
-                                                       Database* fresh);
+                                                       Database* fresh, CopyCounts* counts);
   absl::Status CheckSchema();
   absl::Status WriteSchema(uint32_t version);
   // What the fresh one has already stays.
-  absl::Status CopyReadableTo(Database* fresh);
-  std::string MissingTable() const;  // empty: none is missing
+  absl::Status CopyReadableTo(Database* fresh, CopyCounts* counts);
+  // The first of `files` (relative to the database, with a slash before them) that is gone; "": all
+  // are there.
+  std::string FirstMissing(const std::vector<std::string>& files) const;
+  std::string MissingTable() const;  // likewise, of tables and blob files
   absl::Status CopyRewritten(Database* fresh, uint64_t* copied);
 
   const std::string directory_;
