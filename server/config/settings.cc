@@ -261,9 +261,10 @@ std::vector<Setting> MakeSettings() {
             "Compiler processes for candidates, besides those for launches. 0: those for launches "
             "compile candidates, too."),
       Count("tuning_nice", &Config::tuning_nice, 19,
-            "How far below the daemon's own the priority of those processes is, as nice(1) counts: "
-            "19 yields to all\n"
-            "others. On the CPU candidates also run at this, but no more than 10."),
+            "How far below the daemon's own the priority of those processes is, as nice(1) counts; "
+            "19: they run only\n"
+            "when nothing else does (SCHED_IDLE). On the CPU candidates also run at this, but no more "
+            "than 10."),
       Time("tuning_kernel_limit", &Config::tuning_kernel_limit,
            "A candidate that runs longer is ended and rejected. Seconds."),
       Bytes(

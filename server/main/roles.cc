@@ -1,5 +1,6 @@
 #include "server/main/roles.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -20,6 +21,9 @@
 
 namespace tessera::server {
 namespace {
+
+// `--nice` from here on means SCHED_IDLE.
+constexpr int kIdleClass = 19;
 
 std::optional<int> IntegerFlag(const std::vector<std::string>& arguments,
                                absl::string_view prefix) {
@@ -91,7 +95,12 @@ bool IsChildRole(const std::vector<std::string>& arguments) {
 }
 
 int RunChildRole(const std::vector<std::string>& arguments) {
-  if (std::optional<int> lower = IntegerFlag(arguments, "--nice=")) (void)!nice(*lower);
+  if (std::optional<int> lower = IntegerFlag(arguments, "--nice=")) {
+    (void)!nice(*lower);
+    // The lowest priority still takes turns with what wakes up; this class does not.
+    sched_param none = {};
+    if (*lower >= kIdleClass) (void)sched_setscheduler(0, SCHED_IDLE, &none);
+  }
   if (arguments[0] == "--role=probe") {
     const std::string found = runtime::ProbeGpus().SerializeAsString();
     return std::fwrite(found.data(), 1, found.size(), stdout) == found.size() ? 0 : 1;

@@ -19,6 +19,10 @@ struct TuningEconomics {
   double compile_seconds = 0;  // of one
   double runs = 0;            // launches to measure one candidate, the check of its result included
   double horizon = 0;         // how far ahead a rate may be trusted
+  // Other buckets of the kernel run the same compiled variants: how many of them would save more than
+  // measuring there costs, and how much.
+  int others = 0;
+  double others_saving = 0;
 };
 
 struct AmortisationVerdict {
@@ -30,10 +34,11 @@ struct AmortisationVerdict {
 // As many calls are expected as were seen (a bucket that has been asked for n times is, with no other knowledge, half
 // way through its life), but no more than its rate gives within the horizon. Tunes when these calls times the
 // expected saving exceed compiling and measuring: at worst, if the guess of the gain is right, twice the cost of knowing
-// the future (the rent-or-buy bound).
+// the future (the rent-or-buy bound). Compiles are paid once for all buckets that run them; measuring must repay in
+// the bucket itself.
 AmortisationVerdict WeighTuning(const TuningEconomics& economics);
 
-// Calls at which the verdict would turn, if nothing else changes; UINT64_MAX: never.
+// Calls at which the verdict would turn, if others grow alike and nothing else changes; UINT64_MAX: never.
 uint64_t CallsToTune(const TuningEconomics& economics);
 
 }  // namespace tessera::server

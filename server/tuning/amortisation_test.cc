@@ -32,6 +32,26 @@ TEST(WeighTuning, CompilesCount) {
   EXPECT_FALSE(WeighTuning(e).tune);
 }
 
+TEST(WeighTuning, OtherBucketsShareTheCompiles) {
+  TuningEconomics e = Common();
+  e.to_compile = 24;  // 1.2 s beside 0.384 s of measuring; 0.6 s saved here
+  e.others = 2;
+  e.others_saving = 0.9;
+  EXPECT_FALSE(WeighTuning(e).tune);
+  e.others_saving = 1;
+  AmortisationVerdict verdict = WeighTuning(e);
+  EXPECT_TRUE(verdict.tune);
+  EXPECT_NE(verdict.reason.find("2 other buckets"), std::string::npos) << verdict.reason;
+}
+
+TEST(WeighTuning, WhatOthersSaveDoesNotRepayMeasuringHere) {
+  TuningEconomics e = Common();
+  e.others = 1;
+  e.others_saving = 100;
+  e.gain = 0.1;
+  EXPECT_FALSE(WeighTuning(e).tune);
+}
+
 TEST(WeighTuning, AShapeSeenTwiceAbstains) {
   TuningEconomics e = Common();
   e.calls = 2;
@@ -65,6 +85,10 @@ TEST(CallsToTune, IsWhereTheVerdictTurns) {
   EXPECT_TRUE(WeighTuning(e).tune);
   e.calls -= 2;
   EXPECT_FALSE(WeighTuning(e).tune);
+  e.to_compile = 24;
+  uint64_t alone = CallsToTune(e);
+  e.others_saving = 1;
+  EXPECT_LT(CallsToTune(e), alone);
   e.gain = 0;
   EXPECT_EQ(CallsToTune(e), UINT64_MAX);
 }

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "spdlog/spdlog.h"
 
 namespace tessera::server {
@@ -30,6 +32,11 @@ constexpr double kHopeless = 1.5;
 constexpr double kGainOfASplit = 0.05;
 constexpr int kComparedConfigs = 3;
 constexpr int kNice = 10;
+// A bucket with fewer launches is not weighed anew because another one was tuned.
+constexpr uint64_t kCallsWorthALook = 64;
+// What other buckets save is looked up where it is at least this share of the compiles' cost.
+constexpr double kSavingWorthALook = 0.01;
+constexpr std::chrono::milliseconds kIdlePoll(20);
 
 bool Measured(const Trial& trial) { return trial.failure().empty() && trial.samples() > 0; }
 
@@ -48,6 +55,27 @@ const Trial* TrialOf(const storage::TuningRecord& record, const storage::TuneCon
 
 double MedianOf(const Candidate& candidate) { return MedianInterval(candidate.seconds).median; }
 
+// Whether launches with these values of the key ("M=16 N=1000 | fp16", others of no account) run the
+// same variants: they differ in no fact that code is specialised for.
+bool SharesVariants(absl::string_view a, absl::string_view b) {
+  std::vector<absl::string_view> left = absl::StrSplit(a, ' '), right = absl::StrSplit(b, ' ');
+  if (left.size() != right.size()) return false;
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (left[i] == right[i]) continue;
+    std::pair<absl::string_view, absl::string_view> x = absl::StrSplit(left[i], absl::MaxSplits('=', 1));
+    std::pair<absl::string_view, absl::string_view> y = absl::StrSplit(right[i], absl::MaxSplits('=', 1));
+    int64_t m = 0, n = 0;
+    if (x.first != y.first || !absl::SimpleAtoi(x.second, &m) || !absl::SimpleAtoi(y.second, &n))
+      return false;
+    if ((m == 1) != (n == 1) || (m % 16 == 0) != (n % 16 == 0)) return false;
+  }
+  return true;
+}
+
+absl::string_view ExactOf(const storage::TuningRecord& record) {
+  return absl::string_view(record.sample()).substr(0, record.sample().find(", "));
+}
+
 }  // namespace
 
 OnlineTuner::OnlineTuner(TuningTable* table, Tuner* tuner, const TuningPolicies* policies,
@@ -62,8 +90,16 @@ OnlineTuner::OnlineTuner(TuningTable* table, Tuner* tuner, const TuningPolicies*
 OnlineTuner::~OnlineTuner() { Stop(); }
 
 void OnlineTuner::Start() {
+  for (const std::unique_ptr<Device>& device : devices_->all()) {
+    if (device->tuning() == nullptr) continue;
+    auto queue = std::make_unique<Queue>();
+    queue->name = device->name();
+    queue->pace = std::make_unique<Pace>(device->gate(), tuner_->PaceFor(*device));
+    queues_.push_back(std::move(queue));
+  }
+  for (const std::unique_ptr<Queue>& queue : queues_)
+    queue->thread = std::thread([this, &queue] { Loop(queue.get()); });
   table_->SetOnDue([this](std::shared_ptr<TuningSite> site) { Due(std::move(site)); });
-  thread_ = std::thread([this] { Loop(); });
 }
 
 void OnlineTuner::Stop() {
@@ -71,8 +107,10 @@ void OnlineTuner::Stop() {
     std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (const std::unique_ptr<Queue>& queue : queues_) {
+    queue->wake.notify_all();
+    if (queue->thread.joinable()) queue->thread.join();
+  }
 }
 
 bool OnlineTuner::stopping() const {
@@ -80,48 +118,83 @@ bool OnlineTuner::stopping() const {
   return stopping_;
 }
 
+OnlineTuner::Queue* OnlineTuner::QueueOf(const std::string& device) const {
+  for (const std::unique_ptr<Queue>& queue : queues_)
+    if (queue->name == device) return queue.get();
+  return nullptr;
+}
+
 void OnlineTuner::Due(std::shared_ptr<TuningSite> site) {
+  Queue* queue = QueueOf(site->device);
+  if (queue == nullptr) {
+    site->Decide("fixed", absl::StrCat("nothing is tuned on ", site->device));
+    return;
+  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (stopping_) return;
-    due_.push_back(std::move(site));
+    queue->due.push_back(std::move(site));
   }
-  wake_.notify_one();
+  queue->wake.notify_one();
 }
 
 void OnlineTuner::ReviewAll() {
   for (const std::shared_ptr<TuningSite>& site : table_->Sites("")) site->SetNextReview(0);
 }
 
-void OnlineTuner::Loop() {
-  pthread_setname_np(pthread_self(), "tuner");
-  // Copies and comparisons of memory are no matter of hurry.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+void OnlineTuner::ReviewOtherBuckets(const Job& job) {
+  for (const std::shared_ptr<TuningSite>& site : table_->Sites(job.site->kernel))
+    if (site != job.site && site->source == job.site->source && site->device == job.site->device &&
+        site->calls() >= kCallsWorthALook)
+      site->SetNextReview(0);
+}
+
+std::shared_ptr<TuningSite> OnlineTuner::NextSite(Queue* queue) {
+  // What is launched most comes first: it has the most to gain.
+  auto take = [](std::vector<std::shared_ptr<TuningSite>>* sites) {
+    auto spent = [](const TuningSite& site) {
+      return static_cast<double>(site.calls()) * site.call_seconds();
+    };
+    auto most = std::max_element(sites->begin(), sites->end(), [&](const auto& a, const auto& b) {
+      return spent(*a) < spent(*b);
+    });
+    std::shared_ptr<TuningSite> site = std::move(*most);
+    sites->erase(most);
+    return site;
+  };
+  std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    std::shared_ptr<TuningSite> site;
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || !due_.empty(); });
-      if (stopping_) return;
-      // What is launched most comes first: it has the most to gain.
-      auto spent = [](const TuningSite& site) {
-        return static_cast<double>(site.calls()) * site.call_seconds();
-      };
-      auto most = std::max_element(due_.begin(), due_.end(), [&](const auto& a, const auto& b) {
-        return spent(*a) < spent(*b);
-      });
-      site = std::move(*most);
-      due_.erase(most);
-    }
-    Review(site);
+    if (stopping_) return nullptr;
+    if (!queue->due.empty()) return take(&queue->due);
+    if (queue->parked.empty())
+      queue->wake.wait(lock);
+    else if (queue->pace->idle())
+      return take(&queue->parked);
+    else
+      queue->wake.wait_for(lock, kIdlePoll);
   }
 }
 
-Pace* OnlineTuner::PaceOf(Device* device) {
+void OnlineTuner::Loop(Queue* queue) {
+  pthread_setname_np(pthread_self(), "tuner");
+  // Copies and comparisons of memory are no matter of hurry.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+  while (std::shared_ptr<TuningSite> site = NextSite(queue)) Review(site);
+}
+
+bool OnlineTuner::MustWaitForIdle(const Job& job) const {
+  return !job.pace->options().yields && job.pace->FittingShare(job.site->call_seconds()) < 1;
+}
+
+void OnlineTuner::Park(const Job& job) {
+  job.site->Decide("waiting",
+                   absl::StrFormat("a launch takes %.3g ms, too long to run between others within "
+                                   "the latency bound: tuned when %s has been idle for %s",
+                                   job.site->call_seconds() * 1e3, job.site->device,
+                                   absl::FormatDuration(job.pace->options().idle_window)));
   std::lock_guard<std::mutex> lock(mutex_);
-  std::unique_ptr<Pace>& pace = paces_[device->index()];
-  if (pace == nullptr) pace = std::make_unique<Pace>(device->gate(), tuner_->PaceFor(*device));
-  return pace.get();
+  std::vector<std::shared_ptr<TuningSite>>& parked = QueueOf(job.site->device)->parked;
+  if (std::find(parked.begin(), parked.end(), job.site) == parked.end()) parked.push_back(job.site);
 }
 
 void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
@@ -186,11 +259,7 @@ bool OnlineTuner::Prepare(const std::shared_ptr<TuningSite>& site,
   job->launch = sample.request;
   job->subject = *std::move(subject);
   Device* device = job->subject.device;
-  if (device->tuning() == nullptr) {
-    site->Decide("fixed", absl::StrCat("nothing is tuned on ", device->name()));
-    return false;
-  }
-  job->pace = PaceOf(device);
+  job->pace = QueueOf(site->device)->pace.get();
   const KernelModel& kernel = *job->subject.kernel;
   const TuningPlace& place = job->subject.place;
   job->known = table_->Record(place.kernel, place.source, place.bucket, place.model);
@@ -229,13 +298,12 @@ bool OnlineTuner::Prepare(const std::shared_ptr<TuningSite>& site,
       std::remove_if(job->candidates.begin() + 1, job->candidates.end(), skip),
       job->candidates.end());
   EstimateGain(job, others);
+  for (const storage::TuningRecord& record : others) {
+    if (!SharesVariants(ExactOf(record), place.exact)) continue;
+    for (Candidate& candidate : job->candidates)
+      candidate.compiled |= tuner_->IsKnown(record, *device, candidate.config);
+  }
   OrderCandidates(job, others);
-  bool compiled_before =
-      std::any_of(others.begin(), others.end(), [&](const storage::TuningRecord& record) {
-        return !record.trials().empty() &&
-               record.trials(0).environment() == tuner_->Environment(*device);
-      });
-  job->to_compile = compiled_before ? 0 : static_cast<int>(job->candidates.size()) - 1;
   return true;
 }
 
@@ -257,8 +325,8 @@ std::unique_ptr<Contest> OnlineTuner::NewContest(const Job& job) {
   return nullptr;
 }
 
-// What the configuration in force loses to the best one in the buckets where both were measured; an
-// assumption where there are none.
+// What the configuration in force loses to the best one in the buckets where both were measured,
+// beside the assumption, which weighs as much as one of them: other buckets are no proof.
 void OnlineTuner::EstimateGain(Job* job,
                                const std::vector<storage::TuningRecord>& others) const {
   double sum = 0;
@@ -273,11 +341,11 @@ void OnlineTuner::EstimateGain(Job* job,
     ++count;
   }
   job->measured_gain = count > 0;
-  job->gain = count > 0 ? sum / count : options_.assumed_gain * (others.empty() ? 1 : 0.5);
+  job->gain = (options_.assumed_gain + sum) / (1 + count);
 }
 
-// Behind the one in force: winners of other buckets; then a spread over the rest, so that few show
-// much.
+// Behind the one in force: winners of other buckets, what is compiled already; then a spread over the
+// rest, so that few show much.
 void OnlineTuner::OrderCandidates(Job* job,
                                   const std::vector<storage::TuningRecord>& others) const {
   std::vector<Candidate> ordered, rest;
@@ -288,6 +356,13 @@ void OnlineTuner::OrderCandidates(Job* job,
     });
     (ordered.empty() || won ? ordered : rest).push_back(std::move(candidate));
   }
+  std::stable_partition(ordered.begin() + 1, ordered.end(),
+                        [](const Candidate& candidate) { return candidate.compiled; });
+  auto uncompiled = std::stable_partition(
+      rest.begin(), rest.end(), [](const Candidate& candidate) { return candidate.compiled; });
+  ordered.insert(ordered.end(), std::make_move_iterator(rest.begin()),
+                 std::make_move_iterator(uncompiled));
+  rest.erase(rest.begin(), uncompiled);
   // Strides that halve: the middle, the quarters, ...
   size_t stride = 1;
   while (stride * 2 < rest.size()) stride *= 2;
@@ -303,20 +378,41 @@ void OnlineTuner::OrderCandidates(Job* job,
   job->candidates = std::move(ordered);
 }
 
-TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int candidates) const {
+TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int from, int count) const {
   TuningEconomics economics;
   economics.calls = job.site->calls();
   economics.observed = job.site->observed_seconds();
   economics.call_seconds = job.site->call_seconds();
   economics.gain = job.gain;
   economics.gain_is_measured = job.measured_gain;
-  economics.candidates = candidates;
-  economics.to_compile = std::min(candidates, job.to_compile);
+  economics.candidates = count;
+  for (int i = from; i < from + count; ++i) economics.to_compile += !job.candidates[i].compiled;
   double compile_seconds = tuner_->CompileSeconds(job.site->kernel);
   economics.compile_seconds = compile_seconds > 0 ? compile_seconds : kAssumedCompileSeconds;
   economics.runs = kRunsPerCandidate;
   economics.horizon = options_.horizon_seconds;
+  AddOtherBuckets(job, &economics);
   return economics;
+}
+
+void OnlineTuner::AddOtherBuckets(const Job& job, TuningEconomics* economics) const {
+  if (economics->to_compile == 0) return;
+  const double least = kSavingWorthALook * economics->to_compile * economics->compile_seconds;
+  for (const std::shared_ptr<TuningSite>& site : table_->Sites(job.site->kernel)) {
+    if (site == job.site || site->source != job.site->source || site->device != job.site->device)
+      continue;
+    TuningEconomics there = *economics;
+    there.calls = site->calls();
+    there.observed = site->observed_seconds();
+    there.call_seconds = site->call_seconds();
+    there.to_compile = 0;
+    AmortisationVerdict verdict = WeighTuning(there);
+    if (!verdict.tune || verdict.saving - verdict.cost < least) continue;
+    std::vector<TuningSite::Sample> samples = site->Samples();
+    if (samples.empty() || !SharesVariants(samples[0].exact, job.subject.place.exact)) continue;
+    ++economics->others;
+    economics->others_saving += verdict.saving - verdict.cost;
+  }
 }
 
 bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int count,
@@ -350,6 +446,7 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
           : contest->interrupted();
   if (!record.ok()) {
     job->site->Decide("failed", std::string(record.status().message()));
+    if (absl::IsDeadlineExceeded(record.status()) && MustWaitForIdle(*job)) Park(*job);
     return false;
   }
   metrics_->tune_seconds->Observe(seconds);
@@ -363,10 +460,12 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
   if (absl::Status stored = tuner_->Publish(*job->launch, job->subject, *std::move(record));
       !stored.ok())
     spdlog::warn("storing the tuning of {}: {}", job->site->kernel, stored.ToString());
+  ReviewOtherBuckets(*job);
   return true;
 }
 
 void OnlineTuner::TuneAll(Job* job, int count) {
+  if (MustWaitForIdle(*job)) return Park(*job);
   job->site->Decide("tuning", absl::StrCat(count + 1, " configurations, as the policy says"));
   std::unique_ptr<Contest> contest = NewContest(*job);
   if (contest == nullptr) return;
@@ -382,12 +481,13 @@ void OnlineTuner::TuneInStages(Job* job) {
   const int all = std::min(static_cast<int>(job->candidates.size()), tuner_->limits().candidates);
   int done = 1;
   std::unique_ptr<Contest> contest;
-  double seconds = 0;
+  double seconds = 0, best_before = 0;
   while (done < all) {
-    // First a few that differ; what they show decides on the rest.
-    int left = all - done;
-    int count = done == 1 && left > options_.first_stage + 2 ? options_.first_stage : left;
-    TuningEconomics economics = EconomicsOf(*job, count);
+    // A few at a time: what they show decides on more. First those that cost no compile.
+    int count = std::min(all - done, options_.stage);
+    for (int i = 1; i < count; ++i)
+      if (job->candidates[done + i].compiled != job->candidates[done].compiled) count = i;
+    TuningEconomics economics = EconomicsOf(*job, done, count);
     AmortisationVerdict verdict = WeighTuning(economics);
     if (!verdict.tune) {
       bool known = done > 1 || job->known;
@@ -397,27 +497,26 @@ void OnlineTuner::TuneInStages(Job* job) {
                                          : known ? absl::StrCat(job->known->reason(), "; more ")
                                                  : "",
                                 verdict.reason));
-      // As launches go on the verdict may turn.
+      // As launches go on the verdict may turn. A gain that was measured does not grow with them,
+      // but other buckets do.
       uint64_t turn = CallsToTune(economics);
       uint64_t calls = site->calls();
       site->SetNextReview(
-          turn == UINT64_MAX ? calls * 8 : std::max(calls + 1, std::min(turn, calls * 4)));
+          turn == UINT64_MAX ? calls * 8 : std::max(calls + 1, std::min(turn, calls * 2)));
       return;
     }
+    if (MustWaitForIdle(*job)) return Park(*job);
     site->Decide("tuning", verdict.reason);
     if (contest == nullptr) contest = NewContest(*job);
     if (contest == nullptr) return;
     Clock::time_point start = Clock::now();
     if (!MeasureAndPublish(job, contest.get(), done, count, seconds)) {
-      site->SetNextReview(site->calls() * 4);
+      if (site->decision().state != "waiting") site->SetNextReview(site->calls() * 4);
       return;
     }
     if (done == 1) metrics_->tune_tuned->Increment();
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     done += count;
-    job->to_compile = std::max(0, job->to_compile - count);
-    // What more candidates may bring: a quarter of the spread of those that were measured, beyond
-    // the best of them.
     double low = 0, high = 0;
     for (int i = 0; i < done; ++i) {
       const Candidate& candidate = job->candidates[i];
@@ -426,7 +525,12 @@ void OnlineTuner::TuneInStages(Job* job) {
       low = low == 0 ? median : std::min(low, median);
       high = std::max(high, median);
     }
-    job->gain = low > 0 ? std::min(0.5, 0.25 * (high - low) / high) : 0;
+    // What more candidates may bring: at first a quarter of the spread of those that were measured,
+    // beyond the best of them; then half of what the last ones brought, or of what was hoped for.
+    if (low > 0)
+      job->gain = best_before == 0 ? std::min(0.5, 0.25 * (high - low) / high)
+                                   : 0.5 * std::max(job->gain, 1 - low / best_before);
+    best_before = low;
     job->measured_gain = true;
   }
   site->Decide("tuned",
@@ -446,10 +550,10 @@ void OnlineTuner::CompareSamples(const std::shared_ptr<TuningSite>& site,
     Job job;
     if (!Prepare(site, sample, &job)) continue;
     if (policy.kind == TuningPolicy::Kind::kAmortised) {
-      TuningEconomics economics = EconomicsOf(job, kComparedConfigs);
+      TuningEconomics economics = EconomicsOf(job, 0, 0);
+      economics.candidates = kComparedConfigs;
       economics.calls = sample.calls;
       economics.gain = kGainOfASplit;
-      economics.to_compile = 0;
       if (!WeighTuning(economics).tune) continue;
     }
     site->compared.insert(name);
@@ -524,12 +628,10 @@ void OnlineTuner::FillBudget(tessera::v1::ExplainTuningsResponse::Budget* budget
   const PaceOptions& pace = tuner_->PaceFor(*devices_->all()[0]);
   budget->set_device_share(pace.device_share);
   budget->set_latency_bound_seconds(absl::ToDoubleSeconds(pace.latency_bound));
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [device, used] : paces_) {
-      budget->set_spent_seconds(budget->spent_seconds() + used->spent_seconds());
-      budget->set_used_ratio(std::max(budget->used_ratio(), used->used_ratio()));
-    }
+  for (const std::unique_ptr<Queue>& queue : queues_) {
+    const Pace& used = *queue->pace;
+    budget->set_spent_seconds(budget->spent_seconds() + used.spent_seconds());
+    budget->set_used_ratio(std::max(budget->used_ratio(), used.used_ratio()));
   }
   for (const std::unique_ptr<Device>& device : devices_->all()) {
     MeasurementGate* gate = device->gate();

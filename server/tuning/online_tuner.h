@@ -3,14 +3,14 @@
 // Launches count at their site; when a site is due, the tuner weighs what tuning it would save and
 // cost (amortisation.h), measures inside the budget (pace.h), in two stages where the policy is
 // amortised (a few candidates that differ first, the rest when what they showed says so), and writes
-// down why. Later it compares other values of a tuned bucket: they confirm it or split it, and an
-// argument outside the key that changes the winner is named.
+// down why. What was compiled for one bucket is weighed anew for the others. Launches that are longer
+// than the latency bound are tuned once the device is idle. Later other values of a tuned bucket are
+// compared: they confirm it or split it, and an argument outside the key that changes the winner is
+// named.
 #ifndef TESSERA_SERVER_TUNING_ONLINE_TUNER_H_
 #define TESSERA_SERVER_TUNING_ONLINE_TUNER_H_
 
 #include <condition_variable>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,11 +30,12 @@ namespace tessera::server {
 struct OnlineTunerOptions {
   double assumed_gain = 0.2;      // of a kernel of which nothing is known: share of its time
   double horizon_seconds = 3600;  // how far ahead a rate is trusted
-  int first_stage = 4;            // candidates that are measured before the rest is weighed
+  int stage = 4;                  // candidates that are measured before more are weighed
   absl::Duration longest = absl::Minutes(10);  // one tuning
 };
 
-// Thread-safe. All must outlive it; Stop before they go.
+// Thread-safe; tunes on all devices at once, one site at a time on each. All must outlive it; Stop
+// before they go.
 class OnlineTuner {
  public:
   OnlineTuner(TuningTable* table, Tuner* tuner, const TuningPolicies* policies,
@@ -63,17 +64,35 @@ class OnlineTuner {
     Pace* pace = nullptr;
     bool measured_gain = false;
     double gain = 0;
-    int to_compile = 0;
+  };
+
+  // The sites of one device.
+  struct Queue {
+    std::string name;  // the device's
+    std::vector<std::shared_ptr<TuningSite>> due;
+    std::vector<std::shared_ptr<TuningSite>> parked;  // until the device is idle
+    std::unique_ptr<Pace> pace;
+    std::condition_variable wake;
+    std::thread thread;
   };
 
   void Due(std::shared_ptr<TuningSite> site);
-  void Loop();
+  void Loop(Queue* queue);
+  // Waits for a site to review; null: stop.
+  std::shared_ptr<TuningSite> NextSite(Queue* queue);
   void Review(const std::shared_ptr<TuningSite>& site);
+  // The device is too busy for launches as long as the site's: it is reviewed when it is idle.
+  void Park(const Job& job);
+  bool MustWaitForIdle(const Job& job) const;
+  // The job's kernel has new variants or times: what was decided elsewhere may change.
+  void ReviewOtherBuckets(const Job& job);
   // Fills in what a tuning of this sample would start from. False: it cannot be tuned now; the site
   // says why.
   bool Prepare(const std::shared_ptr<TuningSite>& site, const TuningSite::Sample& sample, Job* job);
   std::unique_ptr<Contest> NewContest(const Job& job);
-  TuningEconomics EconomicsOf(const Job& job, int candidates) const;
+  // Of the next `count` candidates, from `from` on.
+  TuningEconomics EconomicsOf(const Job& job, int from, int count) const;
+  void AddOtherBuckets(const Job& job, TuningEconomics* economics) const;
   void OrderCandidates(Job* job, const std::vector<storage::TuningRecord>& others) const;
   void EstimateGain(Job* job, const std::vector<storage::TuningRecord>& others) const;
   void TuneInStages(Job* job);
@@ -85,7 +104,7 @@ class OnlineTuner {
                       const TuningPolicy& policy);
   void CompareSample(Job* job, const storage::TuningRecord& record,
                      const TuningSite::Sample& sample);
-  Pace* PaceOf(Device* device);
+  Queue* QueueOf(const std::string& device) const;
   bool stopping() const;
 
   TuningTable* const table_;
@@ -95,12 +114,9 @@ class OnlineTuner {
   Metrics* const metrics_;
   const OnlineTunerOptions options_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<TuningSite>> due_;
-  std::map<int, std::unique_ptr<Pace>> paces_;  // by device
+  std::vector<std::unique_ptr<Queue>> queues_;  // of every device that tunes; fixed after Start
+  mutable std::mutex mutex_;  // of what is in the queues
   bool stopping_ = false;
-  std::thread thread_;
 };
 
 }  // namespace tessera::server

@@ -31,7 +31,7 @@ double Pace::Allowance() {
 }
 
 double Pace::FittingShare(double seconds) const {
-  if (seconds <= LongestRun() || gate_->IdleFor() >= options_.idle_window) return 1;
+  if (seconds <= LongestRun() || idle()) return 1;
   return LongestRun() / seconds;
 }
 
@@ -80,7 +80,7 @@ absl::StatusOr<double> Pace::RunOnce(Clock::time_point deadline, double seconds,
                                  : deadline;
   Clock::time_point given_up =
       std::min(deadline, now + absl::ToChronoNanoseconds(options_.patience));
-  while (is_long && gate_->IdleFor() < options_.idle_window && Clock::now() < enough) {
+  while (is_long && !idle() && Clock::now() < enough) {
     if (Clock::now() > given_up)
       return absl::DeadlineExceededError(
           "the device was never idle for a launch longer than the latency bound");

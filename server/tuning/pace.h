@@ -39,6 +39,9 @@ class Pace {
   // `gate` must outlive it.
   Pace(MeasurementGate* gate, PaceOptions options) : gate_(gate), options_(options) {}
 
+  // No client has launched anything for a while.
+  bool idle() const { return gate_->IdleFor() >= options_.idle_window; }
+
   // What share of a launch of `seconds` fits now: 1, or less while clients are busy.
   double FittingShare(double seconds) const;
 

@@ -1,9 +1,11 @@
 // A racing comparison of configurations: rounds of interleaved measurements, in which those that are clearly slower drop
 // out. Pure.
 //
-// Bounds are distribution-free: order statistics around the median hold it with 95 % confidence (David and Nagaraja, Order
-// Statistics, 3rd ed., 7.1); of fewer than six samples the extremes. A configuration drops out when its lower bound lies
-// above the leader's upper bound.
+// Noise of machines adds to a time, so the leader is who has the least mean of the faster half of its samples. Bounds are
+// distribution-free: order statistics around the median hold it with 95 % confidence (David and Nagaraja, Order Statistics,
+// 3rd ed., 7.1); of fewer than six samples the extremes. A configuration drops out when its lower bound lies above the
+// leader's upper bound, or when the leader was faster in so many rounds that chance is out of the question (the sign test,
+// which noise common to a round does not touch).
 #ifndef TESSERA_SERVER_TUNING_RACE_H_
 #define TESSERA_SERVER_TUNING_RACE_H_
 
@@ -25,6 +27,11 @@ struct Interval {
 };
 // Of at least one sample.
 Interval MedianInterval(std::vector<double> samples);
+// Mean of the faster half, of at least one sample.
+double FasterHalf(std::vector<double> samples);
+// Probability that, of two that are alike, the first is the faster one in at least as many rounds as `a` is against `b`.
+// Rounds that one of them lacks do not count.
+double SignTest(const std::vector<double>& a, const std::vector<double>& b);
 
 class Race {
  public:
@@ -43,7 +50,8 @@ class Race {
     int winner = -1;  // -1: every one failed
     std::string reason;
   };
-  // The incumbent stays unless the leader's upper bound lies below its lower bound, at the end or when it dropped out.
+  // The incumbent stays unless the leader is faster beyond indifference and its upper bound lies below the incumbent's
+  // lower bound, or it won the rounds (SignTest, 5 %), at the end or when it dropped out.
   Result Finish(std::optional<int> incumbent) const;
 
  private:

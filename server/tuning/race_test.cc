@@ -43,6 +43,44 @@ TEST(MedianInterval, CoversTheTrueMedianAsOftenAsItSays) {
   EXPECT_GT(covered, 1880);  // 94 % of 2000
 }
 
+TEST(FasterHalf, LeavesOutWhatNoiseAdded) {
+  EXPECT_EQ(FasterHalf({5}), 5);
+  EXPECT_EQ(FasterHalf({9, 1, 2}), 1.5);
+  EXPECT_EQ(FasterHalf({9, 1, 3, 100}), 2);
+}
+
+TEST(SignTest, IsTheBinomialTail) {
+  std::vector<double> fast = {1, 1, 1, 1, 1}, slow = {2, 2, 2, 2, 2};
+  EXPECT_DOUBLE_EQ(SignTest(fast, slow), 1.0 / 32);
+  EXPECT_DOUBLE_EQ(SignTest(slow, fast), 1);
+  EXPECT_DOUBLE_EQ(SignTest({1, 1, 1, 1, 3}, slow), 6.0 / 32);
+  EXPECT_DOUBLE_EQ(SignTest({1, 1, 2, 3}, {2, 1, 1, 4}), 0.5);  // three rounds that tell, two won
+  EXPECT_DOUBLE_EQ(SignTest({}, slow), 1);
+}
+
+TEST(Race, NoiseCommonToARoundHidesNothing) {
+  std::mt19937 random(3);
+  std::lognormal_distribution<double> common(0, 1), own(0, 0.02);
+  Race race(2);
+  for (int round = 0; round < 9; ++round) {
+    double machine = common(random);
+    race.Add(0, 1.0 * machine * own(random));
+    race.Add(1, 0.8 * machine * own(random));
+  }
+  Race::Result result = race.Finish(0);
+  EXPECT_EQ(result.winner, 1);
+  EXPECT_NE(result.reason.find("round"), std::string::npos) << result.reason;
+}
+
+TEST(Race, WhatMakesNoDifferenceIsNoReasonToChange) {
+  Race race(2);
+  for (int round = 0; round < 20; ++round) {
+    race.Add(0, 1.0);
+    race.Add(1, 0.995);
+  }
+  EXPECT_EQ(race.Finish(0).winner, 0);
+}
+
 TEST(Race, FindsTheFastestDespiteNoise) {
   int right = 0;
   for (uint32_t seed = 0; seed < 50; ++seed) right += RunRace({1.3, 1.0, 1.2, 1.5}, 0.05, seed).Finish(std::nullopt).winner == 1;

@@ -523,7 +523,7 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   ObserveCompiles(kernel.name(), entrants);
   RaceOptions race;
   race.min_rounds = effort == "full" ? 7 : 3;
-  race.max_rounds = effort == "full" ? 31 : 9;
+  race.max_rounds = effort == "full" ? 31 : 15;
   contest->Run(entrants, race);
   absl::Status interrupted = contest->interrupted();
   contest.reset();

@@ -50,6 +50,7 @@ struct Candidate {
   std::string failure;
   double first_seconds = 0;    // of the checking run
   double compile_seconds = 0;  // 0: it was compiled before
+  bool compiled = false;       // for a launch of the same specialisation, as far as is known
 };
 
 // What a launch is tuned as.
