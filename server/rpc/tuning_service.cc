@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "server/rpc/describe_module.h"
@@ -39,6 +43,23 @@ api::Tuning TuningOnWire(const storage::TuningRecord& record) {
     to->set_failure(from.failure());
   }
   return tuning;
+}
+
+// The latest decision, and the values of the bucket that have a choice of their own: the decision
+// need not be about them.
+std::string DecisionText(const TuningTable& table, const TuningSite& site,
+                         const TuningSite::Decision& decision) {
+  std::set<std::string> parts;
+  for (const TuningSite::Sample& sample : site.Samples()) {
+    std::optional<storage::TuningRecord> record =
+        table.Record(site.kernel, site.source, sample.exact, site.model);
+    if (!record || !record->split()) continue;
+    if (record->chosen() >= static_cast<uint32_t>(record->trials_size())) continue;
+    const storage::TuneConfig& chosen = record->trials(static_cast<int>(record->chosen())).config();
+    parts.insert(absl::StrCat(sample.exact, " runs with ", ConfigText(chosen)));
+  }
+  std::string splits = absl::StrJoin(parts, "; ");
+  return absl::StrCat(decision.text, decision.text.empty() || splits.empty() ? "" : "; ", splits);
 }
 
 absl::Status KernelUnknown(const std::string& kernel) {
@@ -165,7 +186,7 @@ grpc::ServerUnaryReactor* TuningService::ExplainTunings(grpc::CallbackServerCont
     to->set_config_from(in_force.from);
     TuningSite::Decision decision = site->decision();
     to->set_state(decision.state);
-    to->set_decision(decision.text);
+    to->set_decision(DecisionText(*parts_.table, *site, decision));
     for (std::string& warning : decision.warnings) to->add_warnings(std::move(warning));
   }
   parts_.online->FillBudget(response->mutable_budget());

@@ -129,6 +129,7 @@ class TuningSamplesTest : public DaemonFixture {
 };
 
 TEST_F(TuningSamplesTest, AValueWithAnotherWinnerIsSplitOffItsBucket) {
+  constexpr char kOddRuns[] = "n=1001 | fp32 fp32 fp32 runs with REST=1";
   RunUntil("depends_on_n", 1000, 3, IsTuned);
   EXPECT_EQ(Run("depends_on_n", 1000), kEven);
   EXPECT_EQ(Run("depends_on_n", 1001), kEven) << "of the same bucket";
@@ -140,13 +141,18 @@ TEST_F(TuningSamplesTest, AValueWithAnotherWinnerIsSplitOffItsBucket) {
   EXPECT_EQ(Run("depends_on_n", 1000), kEven);
   EXPECT_EQ(Run("depends_on_n", 1003), kEven) << "what was not compared has the bucket's choice";
   EXPECT_THAT(Site().decision(), HasSubstr("n=1001 | fp32 fp32 fp32 is split off: REST=1 "));
+  EXPECT_THAT(Site().decision(), HasSubstr(kOddRuns));
   EXPECT_THAT(Site().warnings(), IsEmpty());
   std::vector<std::string> buckets;
   for (const v1::Tuning& tuning : Tunings()) buckets.push_back(tuning.bucket());
   EXPECT_THAT(buckets, ElementsAre("n=1001 | fp32 fp32 fp32", kBucket));
+  // Others that are compared later do not hide it.
+  RunUntil("depends_on_n", 1002, 3, Decides("confirmed for n=1002 | fp32 fp32 fp32"));
+  EXPECT_THAT(Site().decision(), HasSubstr(kOddRuns));
   // For good.
   Start();
   EXPECT_EQ(Run("depends_on_n", 1001), kOdd);
+  EXPECT_THAT(Site().decision(), HasSubstr(kOddRuns));
   EXPECT_EQ(Run("depends_on_n", 1000), kEven);
 }
 
