@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kMaxGridExpressions = 256;
 
+// Keys of variants begin with the device's index (MakeVariantKey).
+bool IsOfDevice(const std::string& key, int device) { return key[0] == static_cast<char>(device); }
+
 std::vector<EntrySlot> SlotsOf(const storage::KernelMetadata& metadata) {
   std::vector<EntrySlot> slots;
   for (const storage::EntryParameter& parameter : metadata.parameters()) {
@@ -194,18 +197,23 @@ int KernelModel::DropVariantsUnusedSince(uint64_t count) {
   return static_cast<int>(dropped.size());
 }
 
-int KernelModel::DropVariantsOf(const Device& device) {
+int KernelModel::DropVariantsOf(int device) {
   std::vector<std::shared_ptr<Variant>> dropped;
   absl::MutexLock lock(&mutex_);
   for (auto it = variants_.begin(); it != variants_.end();) {
     auto here = it++;
-    // Keys begin with the device's index (MakeVariantKey).
-    if (here->first[0] != static_cast<char>(device.index()) || here->second.use_count() > 1)
-      continue;
+    if (!IsOfDevice(here->first, device) || here->second.use_count() > 1) continue;
     dropped.push_back(std::move(here->second));
     variants_.erase(here);
   }
   return static_cast<int>(dropped.size());
+}
+
+int KernelModel::CountVariantsOf(int device) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return static_cast<int>(std::count_if(variants_.begin(), variants_.end(), [&](const auto& entry) {
+    return IsOfDevice(entry.first, device);
+  }));
 }
 
 void KernelModel::ForEachVariant(absl::FunctionRef<void(Variant&)> visit) const {

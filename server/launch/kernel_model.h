@@ -111,8 +111,9 @@ class KernelModel {
   std::shared_ptr<GuardRecord> GuardRecordOf(const std::string& key);
   // Drops variants whose last use is before `count`, save those in use; returns how many.
   int DropVariantsUnusedSince(uint64_t count);
-  // Likewise those of a device.
-  int DropVariantsOf(const Device& device);
+  // Likewise those of the device with this index.
+  int DropVariantsOf(int device);
+  int CountVariantsOf(int device) const;
   void ForEachVariant(absl::FunctionRef<void(Variant&)> visit) const;
 
   // Configurations that this device's limits rule out are passed over when nobody asks for them.

@@ -874,9 +874,15 @@ void Launcher::Synchronize(absl::string_view session, SynchronizeDone done) {
   });
 }
 
-void Launcher::UnloadVariants(const api::LaunchRequest& request, const Device& device) {
-  if (std::shared_ptr<KernelModel> kernel = FindKernel(request.module(), request.kernel()))
-    metrics_->kernel_variants->Set(variant_count_ -= kernel->DropVariantsOf(device));
+int Launcher::CountVariants(const std::string& module, const std::string& kernel,
+                            int device) const {
+  std::shared_ptr<KernelModel> model = FindKernel(module, kernel);
+  return model == nullptr ? 0 : model->CountVariantsOf(device);
+}
+
+void Launcher::UnloadVariants(const std::string& module, const std::string& kernel, int device) {
+  if (std::shared_ptr<KernelModel> model = FindKernel(module, kernel))
+    metrics_->kernel_variants->Set(variant_count_ -= model->DropVariantsOf(device));
 }
 
 absl::Status Launcher::Inspect(const api::LaunchRequest& request, Look look) {

@@ -126,8 +126,10 @@ class Launcher {
                                       const BoundLaunch& bound, Device* device)>;
   absl::Status Inspect(const api::LaunchRequest& request, Look look);
 
-  // Unloads what was loaded on a device of the kernel that `request` names, save what runs.
-  void UnloadVariants(const api::LaunchRequest& request, const Device& device);
+  // What is loaded of a kernel on the device with this index.
+  int CountVariants(const std::string& module, const std::string& kernel, int device) const;
+  // Unloads it, save what runs.
+  void UnloadVariants(const std::string& module, const std::string& kernel, int device);
 
   // Refuses new launches from now on (UNAVAILABLE).
   void StopAccepting() { accepting_.store(false, std::memory_order_relaxed); }

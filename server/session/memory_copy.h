@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "server/device/device_table.h"
 #include "server/session/region.h"
 
@@ -21,6 +22,13 @@ struct RegionPlace {
 // FAILED_PRECONDITION: memory of another GPU.
 absl::Status CopyMemory(const RegionPlace& from, const RegionPlace& to, uint64_t bytes,
                         Device* device);
+
+// Several at once, in this order; the first error.
+struct MemoryCopy {
+  RegionPlace from, to;
+  uint64_t bytes = 0;
+};
+absl::Status CopyMemory(absl::Span<const MemoryCopy> copies, Device* device);
 
 }  // namespace tessera::server
 

@@ -49,20 +49,23 @@ double FloatAt(DType dtype, const char* data, size_t i) {
   }
 }
 
-double ToleranceOf(DType dtype) {
+}  // namespace
+
+// An element's own: what is left unwritten drowns in a norm.
+Tolerance ToleranceOf(DType dtype) {
   switch (dtype) {
-    case DType::kFp64: return 1e-9;
-    case DType::kFp32: return 1e-3;
+    case DType::kFp64: return {1e-9, 0.1};
+    case DType::kFp32: return {1e-3, 0.1};
     case DType::kFp16:
-    case DType::kBf16: return 1e-2;
-    default: return 0.15;
+    case DType::kBf16: return {1e-2, 0.1};
+    default: return {0.15, 0.4};
   }
 }
 
-// Of one element, beside itself and the root mean square of all: what is left unwritten drowns in a norm.
-double ElementTolerance(DType dtype) { return ByteSize(dtype) == 1 ? 0.4 : 0.1; }
-
-}  // namespace
+bool SumsAgree(DType dtype, const DifferenceSums& sums) {
+  return sums.wrong == 0 && std::isfinite(sums.error) && std::isfinite(sums.norm) &&
+         std::sqrt(sums.error) <= ToleranceOf(dtype).norm * std::sqrt(sums.norm);
+}
 
 std::string DescribeDifference(DType dtype, absl::Span<const char> want, absl::Span<const char> got) {
   if (want.size() != got.size()) return absl::StrFormat("%d bytes, not %d", got.size(), want.size());
@@ -80,6 +83,7 @@ std::string DescribeDifference(DType dtype, absl::Span<const char> want, absl::S
       }
     return "";
   }
+  const Tolerance tolerance = ToleranceOf(dtype);
   double error = 0, norm = 0;
   for (size_t i = 0; i < count; ++i) {
     double a = FloatAt(dtype, want.data(), i), b = FloatAt(dtype, got.data(), i);
@@ -96,12 +100,12 @@ std::string DescribeDifference(DType dtype, absl::Span<const char> want, absl::S
   double root_mean_square = count == 0 ? 0 : norm / std::sqrt(static_cast<double>(count));
   for (size_t i = 0; i < count; ++i) {
     double a = FloatAt(dtype, want.data(), i), b = FloatAt(dtype, got.data(), i);
-    if (std::isfinite(a) && std::abs(a - b) > ElementTolerance(dtype) * (std::abs(a) + root_mean_square))
+    if (std::isfinite(a) && std::abs(a - b) > tolerance.element * (std::abs(a) + root_mean_square))
       return absl::StrFormat("element %d is %g, not %g", i, b, a);
   }
-  if (error <= ToleranceOf(dtype) * norm) return "";
+  if (error <= tolerance.norm * norm) return "";
   if (norm == 0) return absl::StrFormat("norm %g where all is zero", error);
-  return absl::StrFormat("relative error %.3g, more than %.3g", error / norm, ToleranceOf(dtype));
+  return absl::StrFormat("relative error %.3g, more than %.3g", error / norm, tolerance.norm);
 }
 
 }  // namespace tessera::server

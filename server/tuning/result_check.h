@@ -17,6 +17,19 @@ namespace tessera::server {
 // bf16), 0.15 (fp8): a configuration changes the order of sums, never the function.
 std::string DescribeDifference(DType dtype, absl::Span<const char> want, absl::Span<const char> got);
 
+struct Tolerance {
+  double norm;     // of |got - want| / |want|
+  double element;  // of one element, beside itself and the root mean square
+};
+Tolerance ToleranceOf(DType dtype);
+
+// The same decision from sums over the elements: of the squared differences and the squared reference where both are finite,
+// and how many elements are wrong on their own (not finite alike, or beyond Tolerance::element). What is unsure does not agree.
+struct DifferenceSums {
+  double error = 0, norm = 0, wrong = 0;
+};
+bool SumsAgree(DType dtype, const DifferenceSums& sums);
+
 }  // namespace tessera::server
 
 #endif  // TESSERA_SERVER_TUNING_RESULT_CHECK_H_

@@ -61,5 +61,18 @@ TEST(DescribeDifference, SizesAndOddBytesCount) {
   EXPECT_NE(DescribeDifference(DType::kInt16, Bytes(a), Bytes(c)), "");
 }
 
+TEST(SumsAgree, WithinTheNormAndWithNoElementWrong) {
+  EXPECT_TRUE(SumsAgree(DType::kFp32, {0, 0, 0}));
+  EXPECT_TRUE(SumsAgree(DType::kFp32, {1e-6 * 100, 100, 0})) << "at 1e-3 of the norm";
+  EXPECT_FALSE(SumsAgree(DType::kFp32, {1.1e-6 * 100, 100, 0}));
+  EXPECT_FALSE(SumsAgree(DType::kFp32, {0, 100, 1}));
+  EXPECT_FALSE(SumsAgree(DType::kFp32, {1e-30, 0, 0})) << "all zero must stay zero";
+}
+
+TEST(SumsAgree, WhatCannotBeSummedIsLeftToTheHost) {
+  EXPECT_FALSE(SumsAgree(DType::kFp64, {NAN, 1, 0}));
+  EXPECT_FALSE(SumsAgree(DType::kFp64, {INFINITY, INFINITY, 0}));
+}
+
 }  // namespace
 }  // namespace tessera::server

@@ -1,7 +1,9 @@
-// A launch redirected to scratch copies of its memory, so that candidates run without the client noticing.
+// A launch redirected to scratch copies of its memory, so that candidates run without the client
+// noticing.
 //
-// The tensors' declared extents are copied once (a snapshot: the client goes on), each with a margin
-// before and behind that tells whether a candidate wrote outside. Tensors that overlap share a copy.
+// The tensors' declared extents are copied once (a snapshot: the client goes on), each with a
+// margin before and behind that tells whether a candidate wrote outside. Tensors that overlap share
+// a copy.
 #ifndef TESSERA_SERVER_TUNING_SCRATCH_LAUNCH_H_
 #define TESSERA_SERVER_TUNING_SCRATCH_LAUNCH_H_
 
@@ -15,6 +17,8 @@
 #include "server/device/device_table.h"
 #include "server/launch/bound_launch.h"
 #include "server/session/session_registry.h"
+#include "server/tuning/device_comparison.h"
+#include "server/tuning/scratch_copies.h"
 
 namespace tessera::server {
 
@@ -25,7 +29,7 @@ class ScratchLaunch {
   // copies; NOT_FOUND or UNAUTHENTICATED when the client's memory has gone meanwhile.
   static absl::StatusOr<std::unique_ptr<ScratchLaunch>> Create(const api::LaunchRequest& launch,
                                                                const KernelModel& kernel,
-                                                               SessionRegistry* sessions,
+                                                               DeviceComparison::Parts parts,
                                                                Device* device, uint64_t max_bytes);
   ~ScratchLaunch();
 
@@ -43,30 +47,19 @@ class ScratchLaunch {
   // client's launches. Tried with one float tensor after another.
   int tensors() const { return static_cast<int>(views_.size()); }
   bool MayPoison(int tensor) const;  // no integers: they may be addresses
-  void Poison(int tensor, bool poison) { views_[tensor].poisoned = poison; }
+  void Poison(int tensor, bool poison) { pieces_[views_[tensor].piece].poisoned = poison; }
 
-  // The contents now, for Compare.
-  absl::StatusOr<std::vector<std::string>> Read() const;
-  // Empty: as `reference` up to rounding, and no margin was touched. Else what is wrong, with the
-  // tensor's name.
-  absl::StatusOr<std::string> Compare(const std::vector<std::string>& reference) const;
+  // The contents now are what Agrees and Compare compare with.
+  absl::Status KeepReference() { return copies_->KeepReference(); }
+  // Whether the contents are the reference up to rounding, and no margin was touched. Quick, and
+  // may deny what is at the edge.
+  absl::StatusOr<bool> Agrees();
+  // The same, empty; else what is wrong, with the tensor's name.
+  absl::StatusOr<std::string> Compare();
+  // Whether a candidate could damage the reference, or what Restore writes.
+  bool exposed() const { return copies_->exposed(); }
 
  private:
-  struct Piece {
-    std::shared_ptr<Region> theirs, ours;
-    std::shared_ptr<Region> mirror;  // of `ours`, in host memory; `ours` itself where it is that
-    uint64_t begin = 0;              // in `theirs`
-    uint64_t lead = 0;   // bytes of the margin before it in `ours`
-    std::string snapshot;
-    bool zeroed = false, restored = false;  // before every timed run
-  };
-  struct View {
-    std::string name;
-    DType dtype;
-    size_t piece;
-    uint64_t offset, bytes;  // in the piece
-    bool poisoned = false;
-  };
   struct Placed {
     api::TensorRef* tensor;
     std::string name;
@@ -78,19 +71,18 @@ class ScratchLaunch {
   ScratchLaunch(SessionRegistry* sessions, Device* device) : sessions_(sessions), device_(device) {}
   static void Collect(api::Argument* wire, const BoundArgument& bound, const std::string& name,
                       Session* client, std::vector<Placed>* tensors);
-  absl::Status MakePieces(std::vector<Placed> tensors, const KernelModel& kernel,
-                          uint64_t max_bytes);
-  absl::Status TakeSnapshot(Piece* piece, uint64_t bytes);
-  absl::Status Write(const Piece& piece, bool zeros);
-  // Brings the mirror up to date.
-  absl::Status Pull(const Piece& piece) const;
+  absl::Status MakePieces(std::vector<Placed> tensors, const KernelModel& kernel);
+  absl::Status MakeCopies(DeviceComparison::Parts parts, uint64_t max_bytes);
+  absl::StatusOr<std::string> Describe(const std::vector<size_t>& pieces);
+  absl::StatusOr<std::string> DescribePiece(size_t piece);
 
   SessionRegistry* const sessions_;
   Device* const device_;
   std::shared_ptr<Session> session_;
-  std::vector<Piece> pieces_;
-  std::vector<View> views_;
-  uint64_t bytes_ = 0;
+  std::vector<ScratchPiece> pieces_;
+  std::vector<ScratchView> views_;
+  std::vector<api::TensorRef*> on_wire_;  // of the views, in `request_`
+  std::unique_ptr<ScratchCopies> copies_;
   api::LaunchRequest request_;
 };
 

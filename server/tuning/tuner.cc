@@ -100,16 +100,28 @@ absl::StatusOr<std::unique_ptr<Contest>> Contest::Create(
   contest->background_ = background;
   contest->limits_ = limits;
   // Here, and not on a thread that launches share.
-  RETURN_IF_ERROR(contest->device_->Start().status());
-  ASSIGN_OR_RETURN(contest->scratch_,
-                   ScratchLaunch::Create(launch, *subject.kernel, parts.sessions, contest->device_,
-                                         limits.scratch_bytes));
+  ASSIGN_OR_RETURN(runtime::ExecutorClient * executor, contest->device_->Start());
+  contest->restarts_ = executor->restarts();
+  ASSIGN_OR_RETURN(
+      contest->scratch_,
+      ScratchLaunch::Create(launch, *subject.kernel,
+                            {parts.launcher, parts.modules, parts.sessions, background},
+                            contest->device_, limits.scratch_bytes));
   return contest;
 }
 
 Contest::~Contest() {
-  // What was loaded for it is not needed any more.
-  if (scratch_ != nullptr) parts_.launcher->UnloadVariants(scratch_->request(), *device_);
+  if (scratch_ == nullptr) return;
+  // A restarted executor refuses the candidates that killed it: the next contest gives them another chance.
+  if (device_->started()->restarts() != restarts_)
+    parts_.kept->Drop(kernel());
+  else
+    parts_.kept->Keep(kernel(), parts_.launcher->CountVariants(kernel().module, kernel().kernel,
+                                                               kernel().device));
+}
+
+KeptCandidates::Kernel Contest::kernel() const {
+  return {scratch_->request().module(), scratch_->request().kernel(), device_->index()};
 }
 
 std::shared_ptr<Contest::Pending> Contest::Begin(const Candidate& candidate, double grid_share,
@@ -177,36 +189,53 @@ absl::StatusOr<double> Contest::Estimate(const Candidate& candidate) {
 
 absl::Status Contest::Check(Candidate* candidate) {
   double expected = expected_seconds_;
-  if (has_reference_ || expected <= 0) {
+  if (reference_ || expected <= 0) {
     ASSIGN_OR_RETURN(expected, Estimate(*candidate));
   }
   RETURN_IF_ERROR(scratch_->Restore());
   ASSIGN_OR_RETURN(candidate->first_seconds, parts_.pace->RunOnce(deadline_, expected, [&] {
     return Launch(*candidate, 1);
   }));
-  if (has_reference_) {
-    ASSIGN_OR_RETURN(std::string difference, scratch_->Compare(reference_));
+  if (reference_) {
+    ASSIGN_OR_RETURN(std::string difference, scratch_->Compare());
     return difference.empty() ? absl::OkStatus() : absl::FailedPreconditionError(difference);
   }
-  ASSIGN_OR_RETURN(reference_, scratch_->Read());
-  has_reference_ = true;
+  RETURN_IF_ERROR(scratch_->KeepReference());
+  reference_ = *candidate;
   if (expected_seconds_ <= 0) expected_seconds_ = candidate->first_seconds;
-  FindOutputs(*candidate);
+  FindOutputs();
   return absl::OkStatus();
 }
 
-void Contest::FindOutputs(const Candidate& reference) {
+bool Contest::IsSound(const Candidate& rejected) {
+  if (!reference_ || !scratch_->exposed()) return true;
+  absl::Status status = scratch_->Restore();
+  if (status.ok())
+    status = parts_.pace
+                 ->RunOnce(deadline_, expected_seconds_, [&] { return Launch(*reference_, 1); })
+                 .status();
+  absl::StatusOr<std::string> difference =
+      status.ok() ? scratch_->Compare() : absl::StatusOr<std::string>(status);
+  if (!difference.ok())
+    interrupted_ = difference.status();
+  else if (!difference->empty())
+    interrupted_ = absl::InternalError(absl::StrCat("candidate ", ConfigText(rejected.config),
+                                                    " damaged the copies, or results vary: ",
+                                                    *difference));
+  return interrupted_.ok();
+}
+
+void Contest::FindOutputs() {
   for (int i = 0; i < scratch_->tensors(); ++i) {
     if (!scratch_->MayPoison(i)) continue;
     scratch_->Poison(i, true);
     absl::Status ran = scratch_->Restore();
     if (ran.ok())
       ran = parts_.pace
-                ->RunOnce(deadline_, expected_seconds_, [&] { return Launch(reference, 1); })
+                ->RunOnce(deadline_, expected_seconds_, [&] { return Launch(*reference_, 1); })
                 .status();
-    absl::StatusOr<std::string> difference =
-        ran.ok() ? scratch_->Compare(reference_) : absl::StatusOr<std::string>(ran);
-    scratch_->Poison(i, difference.ok() && difference->empty());
+    absl::StatusOr<bool> agrees = ran.ok() ? scratch_->Agrees() : absl::StatusOr<bool>(ran);
+    scratch_->Poison(i, agrees.ok() && *agrees);
     if (!ran.ok()) return;
   }
 }
@@ -234,12 +263,14 @@ void Contest::Admit(const std::vector<Candidate*>& candidates) {
     }
     absl::Status status = prepared[i]->status.get();
     candidate->compile_seconds = prepared[i]->response.compile_seconds();
-    if (status.ok()) {
+    const bool is_there = status.ok();
+    if (is_there) {
       parts_.metrics->tune_trials->Increment();
       status = Check(candidate);
     }
     candidate->admitted = status.ok();
     if (!status.ok() && !Blame(candidate, status)) return;
+    if (is_there && !status.ok() && !IsSound(*candidate)) return;
   }
 }
 
@@ -315,7 +346,8 @@ absl::StatusOr<std::unique_ptr<Contest>> Tuner::NewContest(
   if (subject.device->tuning() == nullptr)
     return Error(absl::StatusCode::kUnimplemented, "NO_TUNING_EXECUTOR",
                  absl::StrCat("nothing is tuned on device ", subject.device->name()));
-  return Contest::Create(launch, subject, {launcher_, sessions_, metrics_, pace}, deadline,
+  return Contest::Create(launch, subject,
+                         {launcher_, sessions_, modules_, metrics_, &kept_, pace}, deadline,
                          expected_seconds, background, limits_);
 }
 

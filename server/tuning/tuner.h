@@ -22,6 +22,7 @@
 #include "server/session/session_registry.h"
 #include "server/telemetry/metrics.h"
 #include "server/tuning/config_pruner.h"
+#include "server/tuning/kept_candidates.h"
 #include "server/tuning/pace.h"
 #include "server/tuning/race.h"
 #include "server/tuning/scratch_launch.h"
@@ -66,7 +67,9 @@ class Contest {
   struct Parts {
     Launcher* launcher;
     SessionRegistry* sessions;
+    ModuleTable* modules;
     Metrics* metrics;
+    KeptCandidates* kept;
     Pace* pace;
   };
   // Makes the copies. `parts` must outlive it. `expected_seconds`: of a launch with the
@@ -100,7 +103,11 @@ class Contest {
   absl::StatusOr<double> Launch(const Candidate& candidate, double grid_share);
   absl::Status Check(Candidate* candidate);
   absl::StatusOr<double> Estimate(const Candidate& candidate);
-  void FindOutputs(const Candidate& reference);
+  void FindOutputs();
+  // After a candidate that was rejected: whether it left what others are compared with as it was.
+  // Else the contest is interrupted.
+  bool IsSound(const Candidate& rejected);
+  KeptCandidates::Kernel kernel() const;
   // True: it was the candidate's fault. Else the contest is interrupted.
   bool Blame(Candidate* candidate, const absl::Status& status);
 
@@ -111,8 +118,8 @@ class Contest {
   bool background_ = false;
   TunerLimits limits_;
   std::unique_ptr<ScratchLaunch> scratch_;
-  std::vector<std::string> reference_;
-  bool has_reference_ = false;
+  std::optional<Candidate> reference_;  // whose result others are compared with
+  uint32_t restarts_ = 0;               // of the executor, when the contest began
   absl::Status interrupted_;
 };
 
@@ -129,7 +136,12 @@ class Tuner {
         pruner_(pruner),
         metrics_(metrics),
         compiler_build_(std::move(compiler_build)),
-        limits_(limits) {}
+        limits_(limits),
+        kept_(
+            [launcher](const KeptCandidates::Kernel& kernel) {
+              launcher->UnloadVariants(kernel.module, kernel.kernel, kernel.device);
+            },
+            KeptCandidates::Limits()) {}
 
   // Blocks; one tuning at a time. The client's memory is only read. FAILED_PRECONDITION: nothing to
   // choose from, or none of the configurations runs. Configurations measured before, in this
@@ -179,6 +191,7 @@ class Tuner {
   Metrics* const metrics_;
   const std::string compiler_build_;
   const TunerLimits limits_;
+  KeptCandidates kept_;
   mutable std::mutex mutex_;
   absl::flat_hash_map<std::string, double> compile_seconds_;  // by kernel; moving average
 };

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "tests/support/daemon_fixture.h"
@@ -13,7 +15,9 @@
 namespace tessera {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kKernels[] = "tests/integration/kernels/tuned.py";
 constexpr int64_t kHot = 1 << 16;
@@ -199,6 +203,114 @@ TEST_F(TuningTest, DecisionsOutliveTheDaemonAndAreAtTheUsersOrders) {
   SetPolicy("", false);
   LaunchUntil("scaled_sum", kHot, "n=pow2:65536 ", "tuned");
   EXPECT_EQ(Tunings().size(), 1u);
+}
+
+// Launches of more than 1 MiB: copies are restored, and results compared, in the tuning executor.
+class LargeTuningTest : public TuningTest {
+ protected:
+  static constexpr int64_t kLarge = (1 << 18) + 24;  // fp32: a little over 1 MiB, and no multiple of a block
+
+  void StartLarge() {
+    Start({"--tuning=fixed", "--tuning-kernel-limit=2s"});
+    module_ = Register("tests/integration/kernels/tuned_large.py");
+    for (auto* buffer : {&x_, &out_}) *buffer = Allocate(kLarge * 8);
+  }
+
+  v1::LaunchRequest LaunchOf(const std::string& kernel, DType x, std::optional<DType> out, int64_t n) {
+    v1::LaunchRequest launch;
+    launch.set_session(client_->session());
+    launch.set_module(module_);
+    launch.set_kernel(kernel);
+    launch.add_grid_expressions("cdiv(n, BLOCK)");
+    *launch.add_arguments() = TensorArgument("x_ptr", *x_, x, {n});
+    if (out) *launch.add_arguments() = TensorArgument("out_ptr", *out_, *out, {n});
+    *launch.add_arguments() = IntArgument("n", n);
+    return launch;
+  }
+  v1::Tuning Tune(const v1::LaunchRequest& launch) {
+    v1::TuneRequest request;
+    *request.mutable_launch() = launch;
+    request.set_budget_seconds(300);
+    v1::TuneResponse response;
+    grpc::ClientContext context;
+    grpc::Status status = client_->tuning().Tune(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    if (daemon_ != nullptr) EXPECT_THAT(ReadText(daemon_->log_path()), Not(HasSubstr("on the host")));
+    return response.tuning();
+  }
+  // What became of the configurations with this BAD: a failure each, empty where it was measured.
+  static std::vector<std::string> FailuresOf(const v1::Tuning& tuning, int64_t bad) {
+    std::vector<std::string> failures;
+    for (const v1::Tuning::Trial& trial : tuning.trials())
+      for (const v1::NamedConstant& value : trial.config().values())
+        if (value.name() == "BAD" && value.value().integer() == bad)
+          failures.push_back(trial.failure().empty() && trial.samples() == 0 ? "not measured" : trial.failure());
+    return failures;
+  }
+};
+
+TEST_F(LargeTuningTest, RejectsWhatIsWrongAndKeepsWhatIsRight) {
+  StartLarge();
+  for (int64_t i = 0; i < kLarge; ++i) x_->as<float>()[i] = i % 1000 == 13 ? NAN : static_cast<float>(i % 97);
+  v1::Tuning tuning = Tune(LaunchOf("doubled", DType::kFp32, DType::kFp32, kLarge));
+  const std::string element = "wrong result in tensor 'out_ptr': element ";
+  EXPECT_THAT(FailuresOf(tuning, 0), ElementsAre("", "")) << "the last of them ran after all that did wrong";
+  EXPECT_THAT(FailuresOf(tuning, 1), ElementsAre(HasSubstr(element + std::to_string(kLarge - 3) + " is ")));
+  EXPECT_THAT(FailuresOf(tuning, 2), ElementsAre(HasSubstr("wrote up to 64 bytes behind the end of tensor 'out_ptr'")));
+  EXPECT_THAT(FailuresOf(tuning, 3), ElementsAre(HasSubstr("wrong result in tensor 'x_ptr': element 5 is 1010, not 5")));
+  EXPECT_THAT(FailuresOf(tuning, 4), ElementsAre(HasSubstr(element + "7 is nan, not 14")));
+  EXPECT_THAT(FailuresOf(tuning, 5), ElementsAre(HasSubstr(element + "13 is 1, not nan")));
+  EXPECT_THAT(FailuresOf(tuning, 6), ElementsAre(HasSubstr(element))) << "poison shows where nothing was written";
+  EXPECT_THAT(FailuresOf(tuning, 7), ElementsAre(HasSubstr("ran longer than 2s")));
+  EXPECT_EQ(x_->as<float>()[5], 5) << "candidates run on copies";
+}
+
+TEST_F(LargeTuningTest, EveryFloatIsCompared) {
+  StartLarge();
+  for (DType out : {DType::kFp16, DType::kBf16, DType::kFp64}) {
+    for (int64_t i = 0; i < kLarge; ++i) x_->as<float>()[i] = i % 1000 == 13 ? NAN : static_cast<float>(i % 97);
+    v1::Tuning tuning = Tune(LaunchOf("doubled", DType::kFp32, out, kLarge));
+    EXPECT_THAT(FailuresOf(tuning, 0), ElementsAre("", "")) << ShortName(out);
+    for (int64_t bad : {1, 2, 3, 4, 5, 6})
+      EXPECT_THAT(FailuresOf(tuning, bad), ElementsAre(HasSubstr("tensor '"))) << ShortName(out) << ", BAD " << bad;
+  }
+}
+
+TEST_F(LargeTuningTest, IntegersAreComparedExactly) {
+  StartLarge();
+  for (int64_t i = 0; i < kLarge; ++i) x_->as<int32_t>()[i] = static_cast<int32_t>(i);
+  v1::Tuning tuning = Tune(LaunchOf("next_integer", DType::kInt32, DType::kInt32, kLarge));
+  EXPECT_THAT(FailuresOf(tuning, 0), ElementsAre("", ""));
+  EXPECT_THAT(FailuresOf(tuning, 1),
+              ElementsAre(HasSubstr("wrong result in tensor 'out_ptr': element " + std::to_string(kLarge - 3) + " is " +
+                                    std::to_string(kLarge - 1) + ", not " + std::to_string(kLarge - 2))));
+}
+
+TEST_F(LargeTuningTest, WhatIsAddedToBeginsWithZeros) {
+  StartLarge();
+  for (int64_t i = 0; i < kLarge; ++i) x_->as<float>()[i] = out_->as<float>()[i] = static_cast<float>(1 + i % 97);
+  v1::Tuning tuning = Tune(LaunchOf("added", DType::kFp32, DType::kFp32, kLarge));
+  EXPECT_THAT(FailuresOf(tuning, 0), ElementsAre("", ""));
+  EXPECT_THAT(FailuresOf(tuning, 1), ElementsAre(HasSubstr("wrong result in tensor 'out_ptr': element 6 is 14, not 7")));
+}
+
+TEST_F(LargeTuningTest, WhatIsOverwrittenInPlaceIsRestored) {
+  StartLarge();
+  for (int64_t i = 0; i < kLarge; ++i) x_->as<float>()[i] = static_cast<float>(i % 97);
+  v1::Tuning tuning = Tune(LaunchOf("doubled_in_place", DType::kFp32, std::nullopt, kLarge));
+  EXPECT_THAT(FailuresOf(tuning, 0), ElementsAre("", ""));
+  EXPECT_THAT(FailuresOf(tuning, 1), ElementsAre(HasSubstr("wrong result in tensor 'x_ptr': relative error")));
+}
+
+TEST_F(LargeTuningTest, CandidatesStayLoadedForAFurtherShape) {
+  StartLarge();
+  for (int64_t i = 0; i < kLarge; ++i) x_->as<int32_t>()[i] = static_cast<int32_t>(i);
+  Tune(LaunchOf("next_integer", DType::kInt32, DType::kInt32, kLarge));
+  const uint32_t loaded = Status().kernel_variants();
+  EXPECT_GE(loaded, 5u) << "three in the tuning executor and what compares, and the choice where launches run";
+  Tune(LaunchOf("next_integer", DType::kInt32, DType::kInt32, kLarge - 16));
+  EXPECT_GE(Status().kernel_variants(), loaded);
+  EXPECT_LE(Status().kernel_variants(), loaded + 1) << "another choice may have been loaded";
 }
 
 }  // namespace
