@@ -4,6 +4,8 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/status_macros.h"
 #include "runtime/memory/shared_memory.h"
 #include "server/tuning/host_window.h"
@@ -18,6 +20,8 @@ constexpr uint64_t kPrograms = 1024;
 constexpr uint64_t kSums = 3;  // that a program leaves
 // Longer than the compiles take on a busy machine; after it the host compares.
 constexpr absl::Duration kPatience = absl::Seconds(30);
+// Registering costs a twentieth of a second, once.
+constexpr absl::Duration kRegistration = absl::Seconds(2);
 
 int64_t BlockOf(const ComparedRange& range) { return range.floats ? kFloatBlock : kByteBlock; }
 
@@ -78,7 +82,8 @@ api::LaunchRequest ToLaunch(const ComparedRange& range, const Session& session,
 struct DeviceComparison::Preparation {
   std::vector<api::LaunchRequest> launches;
   std::vector<api::LaunchResponse> responses;
-  std::string module;  // once `ready`
+  std::string module;        // once `ready`
+  std::promise<void> begun;  // the compiles
   std::atomic<size_t> left{0};
   absl::Mutex mutex;
   absl::Status status;
@@ -141,6 +146,7 @@ absl::StatusOr<std::unique_ptr<DeviceComparison>> DeviceComparison::Create(
        launcher = parts.launcher](absl::StatusOr<std::shared_ptr<const Module>> module) {
         if (!module.ok() || preparation->launches.empty()) {
           preparation->ended.set_value(module.status());
+          preparation->begun.set_value();
           return;
         }
         preparation->module = (*module)->id;
@@ -149,7 +155,10 @@ absl::StatusOr<std::unique_ptr<DeviceComparison>> DeviceComparison::Create(
           launcher->Launch(preparation->launches[i], wait, &preparation->responses[i],
                            [preparation](absl::Status status) { preparation->EndOne(status); });
         }
+        preparation->begun.set_value();
       });
+  // So that they stand before the candidates' in the queue: the first of those needs them.
+  preparation->begun.get_future().wait_for(absl::ToChronoNanoseconds(kRegistration));
   return made;
 }
 
