@@ -236,11 +236,17 @@ void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
   left = std::min(left, tuner_->limits().candidates - 1);
   if (policy->kind == TuningPolicy::Kind::kAmortised) {
     TuneInStages(&job);
+    // The rest of the candidates may never repay; other values of the bucket may.
+    if (job.known && site->decision().state == "tuned") CompareSamples(site, *job.known, *policy);
   } else {
     bool few = policy->kind == TuningPolicy::Kind::kCandidates;
-    if (few && job.known) {
+    if (few && job.known && MeasuredHere(*job.known, *job.subject.device)) {
+      // As many as the policy says were measured.
+      if (site->decision().state == "observing")
+        site->Decide("tuned", absl::StrCat("measured before: ", job.known->reason()));
       site->SetNextReview(calls * 2);
-      return;  // as many as the policy says were measured
+      CompareSamples(site, *job.known, *policy);
+      return;
     }
     TuneAll(&job, few ? std::min(left, policy->candidates - 1) : left);
   }
@@ -538,6 +544,12 @@ void OnlineTuner::TuneInStages(Job* job) {
   site->SetNextReview(site->calls() * 2);
 }
 
+bool OnlineTuner::MeasuredHere(const storage::TuningRecord& record, const Device& device) const {
+  return std::any_of(record.trials().begin(), record.trials().end(), [&](const Trial& trial) {
+    return trial.environment() == tuner_->Environment(device);
+  });
+}
+
 // Other values of a tuned bucket, where there are enough launches to repay a look.
 void OnlineTuner::CompareSamples(const std::shared_ptr<TuningSite>& site,
                                  const storage::TuningRecord& record,
@@ -549,6 +561,13 @@ void OnlineTuner::CompareSamples(const std::shared_ptr<TuningSite>& site,
       continue;
     Job job;
     if (!Prepare(site, sample, &job)) continue;
+    const TuningPlace& place = job.subject.place;
+    std::optional<storage::TuningRecord> split =
+        table_->Record(place.kernel, place.source, sample.exact, place.model);
+    if (split && !split->split()) split.reset();
+    if (split && (split->pinned() ||
+                  (name == split->sample() && MeasuredHere(*split, *job.subject.device))))
+      continue;
     if (policy.kind == TuningPolicy::Kind::kAmortised) {
       TuningEconomics economics = EconomicsOf(job, 0, 0);
       economics.candidates = kComparedConfigs;
@@ -556,16 +575,19 @@ void OnlineTuner::CompareSamples(const std::shared_ptr<TuningSite>& site,
       economics.gain = kGainOfASplit;
       if (!WeighTuning(economics).tune) continue;
     }
-    site->compared.insert(name);
-    CompareSample(&job, record, sample);
+    if (CompareSample(&job, record, split, sample)) site->compared.insert(name);
     return;  // one a review
   }
 }
 
-void OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& record,
+bool OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& bucket,
+                                const std::optional<storage::TuningRecord>& split,
                                 const TuningSite::Sample& sample) {
   TuningSite* site = job->site.get();
-  if (record.chosen() >= static_cast<uint32_t>(record.trials_size())) return;
+  // These very values were split off under another compiler or driver: once more from the bucket's.
+  const bool again = split && !MeasuredHere(*split, *job->subject.device);
+  const storage::TuningRecord& record = split && !again ? *split : bucket;
+  if (record.chosen() >= static_cast<uint32_t>(record.trials_size())) return true;
   std::vector<const Trial*> trials;
   for (const Trial& trial : record.trials())
     if (Measured(trial)) trials.push_back(&trial);
@@ -581,9 +603,10 @@ void OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& record,
         candidates.push_back(known);
         if (trials[i] == chosen) std::swap(candidates.front(), candidates.back());
       }
-  if (candidates.size() < 2 || !SameConfig(candidates[0].config, chosen->config())) return;
+  if (candidates.size() < 2 || !SameConfig(candidates[0].config, chosen->config()))
+    return true;
   std::unique_ptr<Contest> contest = NewContest(*job);
-  if (contest == nullptr) return;
+  if (contest == nullptr) return false;
   std::vector<Candidate*> entrants;
   for (Candidate& candidate : candidates) entrants.push_back(&candidate);
   contest->Admit(entrants);
@@ -591,36 +614,41 @@ void OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& record,
   race.min_rounds = 6;
   race.max_rounds = 15;
   contest->Run(entrants, race);
-  if (stopping() || !contest->interrupted().ok()) return;
+  if (stopping() || !contest->interrupted().ok()) return false;
   absl::StatusOr<storage::TuningRecord> result =
       tuner_->MakeRecord(job->subject, candidates, 0, std::nullopt, 0);
-  if (!result.ok()) return;
-  if (result->chosen() == 0) {
-    site->Decide("tuned", absl::StrCat(record.reason(), "; confirmed for ", sample.exact));
-    return;
+  if (!result.ok()) return true;
+  if (result->chosen() == 0 && !again) {
+    site->Decide("tuned", absl::StrCat(bucket.reason(), "; confirmed for ", sample.exact));
+    return true;
   }
   const storage::TuneConfig& other = result->trials(static_cast<int>(result->chosen())).config();
   double was = result->trials(0).median_seconds();
   double is = result->trials(static_cast<int>(result->chosen())).median_seconds();
-  if (absl::StrContains(record.sample(), sample.exact)) {
+  if (!again && absl::StrContains(record.sample(), sample.exact)) {
     std::string warning = absl::StrFormat(
         "an argument outside the key of %s changes the winner: with %s it is %s (%.4g ms against "
         "%.4g ms), with %s it is %s",
         site->kernel, sample.others, ConfigText(other), is * 1e3, was * 1e3, record.sample(),
         ConfigText(chosen->config()));
     if (site->Warn(warning)) spdlog::warn("tuning: {}", warning);
-    return;
+    return true;
   }
   result->set_bucket(sample.exact);
   result->set_split(true);
-  site->Decide("tuned", absl::StrFormat(
-                            "%s; %s is split off: %s takes %.4g ms there, %s %.4g ms",
-                            record.reason(), sample.exact, ConfigText(other), is * 1e3,
-                            ConfigText(chosen->config()), was * 1e3));
+  // Where the bucket's choice has become the best one it is kept for these values all the same: the
+  // record says that they were measured.
+  site->Decide("tuned",
+               result->chosen() == 0
+                   ? absl::StrFormat("%s; %s is as the bucket again", bucket.reason(), sample.exact)
+                   : absl::StrFormat("%s; %s is split off: %s takes %.4g ms there, %s %.4g ms",
+                                     bucket.reason(), sample.exact, ConfigText(other), is * 1e3,
+                                     ConfigText(chosen->config()), was * 1e3));
   metrics_->tune_config_changes->Increment();
   if (absl::Status stored = tuner_->Publish(*sample.request, job->subject, *std::move(result));
       !stored.ok())
     spdlog::warn("storing the tuning of {}: {}", site->kernel, stored.ToString());
+  return true;
 }
 
 void OnlineTuner::FillBudget(tessera::v1::ExplainTuningsResponse::Budget* budget) const {

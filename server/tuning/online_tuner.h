@@ -102,8 +102,12 @@ class OnlineTuner {
   bool MeasureAndPublish(Job* job, Contest* contest, int from, int count, double seconds_before);
   void CompareSamples(const std::shared_ptr<TuningSite>& site, const storage::TuningRecord& record,
                       const TuningPolicy& policy);
-  void CompareSample(Job* job, const storage::TuningRecord& record,
+  // `split`: what is in force for the sample's values alone. False: it did not come to a comparison.
+  bool CompareSample(Job* job, const storage::TuningRecord& bucket,
+                     const std::optional<storage::TuningRecord>& split,
                      const TuningSite::Sample& sample);
+  // In this environment, at least in part.
+  bool MeasuredHere(const storage::TuningRecord& record, const Device& device) const;
   Queue* QueueOf(const std::string& device) const;
   bool stopping() const;
 

@@ -89,6 +89,14 @@ class TuningSamplesTest : public DaemonFixture {
     return {response.tunings().begin(), response.tunings().end()};
   }
 
+  void SetPolicy(const std::string& policy) {
+    v1::SetPolicyRequest request;
+    request.set_policy(policy);
+    v1::SetPolicyResponse response;
+    grpc::ClientContext context;
+    EXPECT_TRUE(client_->tuning().SetPolicy(&context, request, &response).ok());
+  }
+
   // Launches until the bucket's site is as wanted.
   using Wanted = std::function<bool(const v1::ExplainTuningsResponse::Site& site)>;
   void RunUntil(const std::string& kernel, int64_t n, int64_t scale, const Wanted& wanted) {
@@ -108,7 +116,8 @@ class TuningSamplesTest : public DaemonFixture {
     };
   }
 
-  // Changes the one record of the state, which no daemon may use.
+  // Changes the one record of the state, which no daemon may use; stored under another bucket, it
+  // is one more.
   void EditRecord(const std::function<void(storage::TuningRecord* record)>& edit) {
     auto store = cache::OpenRocksdbStore(state_);
     ASSERT_TRUE(store.ok()) << store.status();
@@ -214,6 +223,75 @@ TEST_F(TuningSamplesTest, WhatTheSameCompilerMeasuredIsNotMeasuredAgain) {
   RunUntil("depends_on_n", 1000, 3, Decides("measured before"));
   for (int i = 0; i < 64; ++i) EXPECT_EQ(Run("depends_on_n", 1000), kOdd);
   EXPECT_EQ(Status().tune_trials(), 0u);
+}
+
+TEST_F(TuningSamplesTest, WhatWasSplitOffIsNotMeasuredAgainByTheNextDaemon) {
+  RunUntil("depends_on_n", 1000, 3, IsTuned);
+  RunUntil("depends_on_n", 1001, 3, Decides("n=1001 | fp32 fp32 fp32 runs with REST=1"));
+  Start();
+  RunUntil("depends_on_n", 1001, 3, Decides("measured before"));
+  for (int i = 0; i < 256; ++i) Run("depends_on_n", 1001);
+  EXPECT_EQ(Status().tune_trials(), 0u);
+}
+
+TEST_F(TuningSamplesTest, WhatAnotherCompilerSplitOffIsMeasuredAgain) {
+  RunUntil("depends_on_n", 1001, 3, IsTuned);
+  Stop();
+  EditRecord([](storage::TuningRecord* record) {
+    for (storage::TuningRecord::Trial& trial : *record->mutable_trials())
+      trial.set_environment("another build");
+    record->set_bucket("n=1003 | fp32 fp32 fp32");
+    record->set_sample("n=1003 | fp32 fp32 fp32, scale=3");
+    record->set_split(true);
+    record->set_chosen(1 - record->chosen());
+  });
+  Start();
+  RunUntil("depends_on_n", 1003, 3, Decides("n=1003 | fp32 fp32 fp32 is as the bucket again"));
+  RunUntil("depends_on_n", 1003, 3, Decides("n=1003 | fp32 fp32 fp32 runs with REST=1"));
+  EXPECT_EQ(Run("depends_on_n", 1003), kOdd);
+}
+
+TEST_F(TuningSamplesTest, WhatIsPinnedForAValueStays) {
+  RunUntil("depends_on_n", 1001, 3, IsTuned);
+  Stop();
+  EditRecord([](storage::TuningRecord* record) {
+    record->set_bucket("n=1000 | fp32 fp32 fp32");
+    record->set_split(true);
+    record->set_pinned(true);
+  });
+  Start();
+  for (int i = 0; i < 256; ++i) EXPECT_EQ(Run("depends_on_n", 1000), kOdd);
+  EXPECT_EQ(Status().tune_trials(), 0u);
+}
+
+TEST_F(TuningSamplesTest, AnArgumentOutsideTheKeyIsNamedForAValueThatWasSplitOffToo) {
+  RunUntil("depends_on_scale", 1000, 4, IsTuned);
+  RunUntil("depends_on_scale", 1001, 3, Decides("is split off"));
+  RunUntil("depends_on_scale", 1001, 4, [](const auto& site) { return site.warnings_size() > 0; });
+  ASSERT_THAT(Site().warnings(), SizeIs(1));
+  EXPECT_THAT(Site().warnings(0), HasSubstr("with scale=4 it is REST=0"));
+  EXPECT_THAT(Site().warnings(0), HasSubstr("with n=1001 | fp32 fp32 fp32, scale=3 it is REST=1"));
+}
+
+TEST_F(TuningSamplesTest, AFewCandidatesAreMeasuredAgainUnderAnotherCompilerToo) {
+  auto comes_true = [&](const std::function<bool()>& wanted) {
+    auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!wanted() && std::chrono::steady_clock::now() < limit) continue;
+    return wanted();
+  };
+  SetPolicy("candidates(2)");
+  ASSERT_TRUE(comes_true([&] { return Run("depends_on_n", 1000) > 0 && !Tunings().empty(); }));
+  ASSERT_EQ(Run("depends_on_n", 1000), kEven);
+  Stop();
+  EditRecord([](storage::TuningRecord* record) {
+    for (storage::TuningRecord::Trial& trial : *record->mutable_trials())
+      trial.set_environment("another build");
+    record->set_chosen(1 - record->chosen());
+  });
+  Start();
+  SetPolicy("candidates(2)");
+  EXPECT_EQ(Run("depends_on_n", 1000), kOdd) << "as was chosen before";
+  EXPECT_TRUE(comes_true([&] { return Run("depends_on_n", 1000) == kEven; }));
 }
 
 }  // namespace
