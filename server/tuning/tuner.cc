@@ -21,6 +21,8 @@ using Clock = Pace::Clock;
 
 // A candidate that is so much slower than the one in force is still worth a full run.
 constexpr double kSlowest = 4;
+// So much slower than another at first sight, a candidate does not take part in the race.
+constexpr double kHopeless = 3;
 // Of a launch of which nobody knows how long it takes, a part is run first.
 constexpr double kPilotShare = 1.0 / 64;
 
@@ -64,6 +66,12 @@ const char* RejectionOf(const absl::Status& status) {
   if (absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status)) return "limits";
   if (absl::IsUnavailable(status) || absl::IsAborted(status)) return "faults";
   return "other";
+}
+
+// Of a race: as many as fit into `budget` seconds of one configuration, between bounds. Few stay that long.
+int RoundsFor(double seconds, double budget, int least, int most) {
+  return seconds > 0 ? static_cast<int>(std::clamp<double>(budget / seconds, least, most))
+                     : least;
 }
 
 absl::Duration TimeLeft(Clock::time_point deadline) {
@@ -283,6 +291,21 @@ void Contest::Run(const std::vector<Candidate*>& candidates, const RaceOptions& 
       longest = std::max(longest, candidates[i]->first_seconds);
     else
       race.Fail(static_cast<int>(i), "not admitted");
+  }
+  // The hopeless are not timed again: they would hold up launches, or cut down the others' grids. The first one is what
+  // others are compared with.
+  double least = longest;
+  for (const Candidate* candidate : candidates)
+    if (candidate->admitted) least = std::min(least, candidate->first_seconds);
+  longest = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i]->admitted) continue;
+    if (i == 0 || candidates[i]->first_seconds <= kHopeless * least) {
+      longest = std::max(longest, candidates[i]->first_seconds);
+    } else {
+      candidates[i]->seconds.push_back(candidates[i]->first_seconds);
+      race.Fail(static_cast<int>(i), "much slower than another");
+    }
   }
   // One share for all, so that their times compare; the whole grid only while nobody is there.
   double share = parts_.pace->FittingShare(longest);
@@ -555,7 +578,11 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   ObserveCompiles(kernel.name(), entrants);
   RaceOptions race;
   race.min_rounds = effort == "full" ? 7 : 3;
-  race.max_rounds = effort == "full" ? 31 : 15;
+  double shortest = 0;
+  for (const Candidate* entrant : entrants)
+    if (entrant->admitted && (shortest == 0 || entrant->first_seconds < shortest))
+      shortest = entrant->first_seconds;
+  race.max_rounds = effort == "full" ? RoundsFor(shortest, 0.1, 31, 201) : RoundsFor(shortest, 0.02, 9, 51);
   contest->Run(entrants, race);
   absl::Status interrupted = contest->interrupted();
   contest.reset();

@@ -109,6 +109,13 @@ tune() {
     77) ;;
     *) failed=$((failed + 1)); echo "-- FAILED: tuning beside Triton" ;;
   esac
+  echo "== tuning while serving"
+  with_daemon timeout 200 bash -c '"$0" tests/gpu/tune_while_serving.py "$TESSERA_ADDRESS"' "$python"
+  case $? in
+    0) passed=$((passed + 1)) ;;
+    77) ;;
+    *) failed=$((failed + 1)); echo "-- FAILED: tuning while serving" ;;
+  esac
 }
 speed() {
   local cli; cli=$(find_binary tessera) || return
