@@ -175,6 +175,8 @@ absl::Status RunTraceStudy(const TraceWords& words, CommandContext& context) {
     }
     RETURN_IF_ERROR(WriteText(folder / absl::StrCat("trace_", result.workload.name, ".csv"),
                               WorkloadCsv(result.workload)));
+    RETURN_IF_ERROR(WriteText(folder / absl::StrCat("calls_", result.workload.name, ".csv"),
+                              CallsCsv(result)));
     LinePlot plot = CumulativePlot(result);
     RETURN_IF_ERROR(
         WriteText(folder / absl::StrCat("cumulative_", result.workload.name, ".svg"), ToSvg(plot)));

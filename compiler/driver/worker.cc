@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "base/give_way.h"
 #include "compiler/driver/driver.h"
 #include "compiler/target/nvptx/assembler.h"
 #include "proto/worker/worker.pb.h"
@@ -139,7 +141,10 @@ int RunWorker(int socket_fd) {
       bytes.resize(size);
       if (ReadFully(socket_fd, bytes.data(), size) != ReadResult::kRead) return 0;  // the daemon is gone
       worker::WorkerRequest request;
+      GiveWay give_way;
+      const std::clock_t begin = std::clock();
       response = request.ParseFromString(bytes) ? Handle(compiler, request) : Refuse("the request does not parse");
+      response.set_cpu_seconds(double(std::clock() - begin) / CLOCKS_PER_SEC);
     }
     if (!Answer(socket_fd, response)) {
       std::fprintf(stderr, "compiler worker: sending an answer: %s\n", std::strerror(errno));

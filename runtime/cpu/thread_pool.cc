@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/give_way.h"
+
 namespace tessera::runtime {
 namespace {
 
@@ -123,7 +125,10 @@ void ThreadPool::WorkerLoop() {
       const int woken = ClaimSleepersLocked(*job);
       lock.unlock();
       for (int i = 0; i < woken; ++i) work_.notify_one();
-      RunPieces(job);
+      {
+        GiveWay give_way;
+        RunPieces(job);
+      }
       lock.lock();
       if (job->helpers.fetch_sub(1, std::memory_order_relaxed) == 1 && job->caller_sleeps) job->finished.notify_one();
       continue;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/give_way.h"
 #include "base/status_macros.h"
 #include "proto/worker/worker.pb.h"
 #include "runtime/executor/executor_process.h"
@@ -208,14 +209,17 @@ void Executor::Execute(const RingCommand& command) {
   }
   RingCompletion completion;
   completion.id = command.id;
-  if (!command.waits.empty() || !command.signals.empty())
+  if (!command.waits.empty() || !command.signals.empty()) {
     completion.status = absl::UnimplementedError("this device has no CUDA events");
-  else if (command.kind == CommandKind::kCopy)
-    RunCopy(command, &completion);
-  else if (command.kind == CommandKind::kLaunch)
-    RunLaunch(command, &completion);
-  else
+  } else if (command.kind == CommandKind::kCopy || command.kind == CommandKind::kLaunch) {
+    GiveWay give_way;
+    if (command.kind == CommandKind::kCopy)
+      RunCopy(command, &completion);
+    else
+      RunLaunch(command, &completion);
+  } else {
     return;  // events, which this device has none of
+  }
   const std::string record = EncodeCompletion(completion, max_completion_bytes_);
   const absl::Status posted = completions_->Write({record}, never_stop_);
   if (!posted.ok()) Die(posted);

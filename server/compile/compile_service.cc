@@ -193,7 +193,9 @@ void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJo
   record.set_key(key.canonical);
   *record.mutable_artifact() = response.artifact();
   record.set_created_unix_seconds(absl::ToUnixSeconds(absl::Now()));
-  record.set_compile_seconds(seconds);
+  // What another compile would cost: at idle priority the duration says how busy others were.
+  const double cpu_seconds = response.cpu_seconds() > 0 ? response.cpu_seconds() : seconds;
+  record.set_compile_seconds(cpu_seconds);
   // The caller gets the artifact even if the disk does not: the store counts and reports it.
   if (absl::Status put = store_->PutArtifact(key, record); !put.ok())
     spdlog::warn("storing artifact {} of kernel {}: {}", key.hex(), job.kernel(), put.ToString());
@@ -203,6 +205,7 @@ void CompileService::Keep(const cache::CompileKey& key, const storage::CompileJo
       std::make_shared<const storage::Artifact>(std::move(*response.mutable_artifact()));
   compiled.outcome = CompileOutcome::kCompiled;
   compiled.compile_seconds = seconds;
+  compiled.cpu_seconds = cpu_seconds;
   spdlog::info("compiled {} for {} in {:.1f} ms", job.kernel(), job.target(), seconds * 1e3);
   flights_.Finish(key.hash, compiled);
 }

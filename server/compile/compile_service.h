@@ -35,6 +35,7 @@ struct CompiledArtifact {
   std::shared_ptr<const storage::Artifact> artifact;
   CompileOutcome outcome = CompileOutcome::kHit;
   double compile_seconds = 0;  // 0 for hits
+  double cpu_seconds = 0;      // likewise: what it cost, however busy the cores were
 };
 
 class CompileService {

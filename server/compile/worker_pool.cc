@@ -231,7 +231,8 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot,
   request.AppendToString(&frame);
   uint32_t length = static_cast<uint32_t>(frame.size() - 4);
   std::memcpy(frame.data(), &length, 4);
-  Clock::time_point deadline = Clock::now() + absl::ToChronoMilliseconds(options_.job_limit);
+  const absl::Duration limit = slot->background ? options_.background_job_limit : options_.job_limit;
+  Clock::time_point deadline = Clock::now() + absl::ToChronoMilliseconds(limit);
   auto stopped = [this] {
     std::lock_guard<std::mutex> lock(mutex_);
     return stopping_;
@@ -268,7 +269,7 @@ absl::StatusOr<worker::WorkerResponse> WorkerPool::Exchange(Slot* slot,
       return Error(
           absl::StatusCode::kDeadlineExceeded, "COMPILE_TIMEOUT",
           absl::StrCat(JobName(request), ": stage '", StageName(request),
-                       "' exceeded the limit of ", absl::FormatDuration(options_.job_limit)),
+                       "' exceeded the limit of ", absl::FormatDuration(limit)),
           {{"stage", StageName(request)}});
     case Io::kReset:
       *request_untouched = true;

@@ -30,6 +30,7 @@ struct WorkerPoolOptions {
   int background_workers = 0;
   uint64_t memory_bytes = 0;  // address space of a worker; 0: no limit
   absl::Duration job_limit = absl::Seconds(120);
+  absl::Duration background_job_limit = absl::Seconds(600);
   // Jobs that may wait; more are refused with RESOURCE_EXHAUSTED.
   size_t queue_limit = 10000;
 };

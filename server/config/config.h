@@ -59,7 +59,7 @@ struct Config {
   bool tuning_frozen = false;
   double tuning_device_share = 0.1;
   absl::Duration tuning_latency_gpu = absl::Microseconds(200);
-  absl::Duration tuning_latency_cpu = absl::Milliseconds(2);
+  absl::Duration tuning_latency_cpu = absl::Milliseconds(1);
   absl::Duration tuning_horizon = absl::Hours(1);
   uint64_t tuning_candidates = 256;
   uint64_t tuning_workers = 1;

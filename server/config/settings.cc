@@ -252,7 +252,9 @@ std::vector<Setting> MakeSettings() {
            "measured on a part of\n"
            "their grid, or when the GPU has been idle for a while."),
       Time("tuning_latency_cpu", &Config::tuning_latency_cpu,
-           "Likewise on the CPU, where candidates also run at a lower priority than launches."),
+           "Likewise on the CPU, where candidates also run at a lower priority than launches; they and "
+           "compiles of\n"
+           "candidates yield to what wakes up after a quarter of it."),
       Time("tuning_horizon", &Config::tuning_horizon,
            "amortised: how far ahead the rate of launches seen so far is trusted. Seconds."),
       Count("tuning_candidates", &Config::tuning_candidates, 100000,

@@ -166,17 +166,11 @@ GuardPolicy GuardOf(const Session& session, const Device& device) {
   return GuardInForce(session.guard_policy(), SharedByMps(device), same_user);
 }
 
-// So much of the grid, the last dimension first.
-void ReduceGrid(GridShare* share, uint32_t grid[3]) {
-  double left = std::min(share->wanted, 1.0);
-  share->ran = 1;
-  for (int i = 2; i >= 0; --i) {
-    uint32_t some = std::max<uint32_t>(1, static_cast<uint32_t>(grid[i] * left));
-    double part = static_cast<double>(some) / grid[i];
-    left = std::min(left / part, 1.0);
-    share->ran *= part;
-    grid[i] = some;
-  }
+// How many programs the device runs at once, blocks that share a multiprocessor aside.
+uint32_t ParallelPrograms(const Device& device) {
+  const DeviceDescription& description = device.description();
+  return description.is_gpu() ? static_cast<uint32_t>(description.gpu.multiprocessors())
+                              : description.threads;
 }
 
 // What a submitted launch holds until its result comes.
@@ -318,7 +312,8 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
     Finish(attempt, absl::OkStatus());
     return absl::OkStatus();
   }
-  if (attempt->wait.grid_share != nullptr) ReduceGrid(attempt->wait.grid_share.get(), grid);
+  if (attempt->wait.grid_share != nullptr)
+    ReduceGrid(ParallelPrograms(*attempt->device), attempt->wait.grid_share.get(), grid);
   return Submit(attempt, std::move(variant), grid, bound);
 }
 
@@ -647,7 +642,8 @@ void Launcher::EnsureAttemptsVariant(std::shared_ptr<Attempt> attempt) {
       attempt->wait.timeout, [this, attempt](absl::StatusOr<LoadedVariant> loaded) {
         if (loaded.ok()) {
           attempt->outcome = std::max(attempt->outcome, loaded->outcome);
-          attempt->compile_seconds += loaded->compile_seconds;
+          attempt->compile_seconds +=
+              attempt->wait.background ? loaded->cpu_seconds : loaded->compile_seconds;
           if (loaded->outcome == CompileOutcome::kCompiled && !attempt->wait.may_compile &&
               serving_.load(std::memory_order_relaxed)) {
             metrics_->CountJitDuringServing(attempt->kernel->name());
@@ -797,6 +793,7 @@ void Launcher::LoadVariant(const std::string& flight, std::shared_ptr<KernelMode
   loaded.variant->recipe = std::move(recipe);
   loaded.outcome = compiled.outcome;
   loaded.compile_seconds = compiled.compile_seconds;
+  loaded.cpu_seconds = compiled.cpu_seconds;
   loaded.artifact = compiled.artifact;
   kernel->AddVariant(key, loaded.variant);
   metrics_->kernel_variants->Set(++variant_count_);

@@ -25,6 +25,7 @@
 #include "server/device/device_table.h"
 #include "server/launch/bound_launch.h"
 #include "server/launch/config_choices.h"
+#include "server/launch/grid_share.h"
 #include "server/launch/kernel_model.h"
 #include "server/session/session_registry.h"
 #include "server/telemetry/metrics.h"
@@ -33,12 +34,6 @@ namespace tessera::server {
 
 struct LauncherLimits {
   uint32_t variants = 4096;  // loaded at once; beyond it those unused longest go
-};
-
-// A part of a grid.
-struct GridShare {
-  double wanted = 1;  // of the programs; at least one runs
-  double ran = 1;
 };
 
 // How a caller waits for its launch.
@@ -50,7 +45,8 @@ struct LaunchWait {
   // A client's: it is told the variant's notes, and counts as use, for eviction and for manifests
   // recorded from traffic.
   bool is_traffic = true;
-  // Compiles are no matter of hurry: at the priority of background work.
+  // Compiles are no matter of hurry: at the priority of background work. The response counts their
+  // processor time.
   bool background = false;
   // Everything is made ready, nothing runs.
   bool prepare_only = false;
@@ -164,7 +160,7 @@ class Launcher {
   struct LoadedVariant {
     std::shared_ptr<Variant> variant;
     CompileOutcome outcome = CompileOutcome::kHit;
-    double compile_seconds = 0;
+    double compile_seconds = 0, cpu_seconds = 0;
     std::shared_ptr<const storage::Artifact> artifact;
   };
 

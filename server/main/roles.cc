@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/give_way.h"
 #include "compiler/driver/interpreted_kernel.h"
 #include "compiler/driver/worker.h"
 #include "runtime/cpu/cpu_kernel_loader.h"
@@ -101,6 +102,8 @@ int RunChildRole(const std::vector<std::string>& arguments) {
     sched_param none = {};
     if (*lower >= kIdleClass) (void)sched_setscheduler(0, SCHED_IDLE, &none);
   }
+  if (std::optional<int> period = IntegerFlag(arguments, "--give-way-us="); period && *period > 0)
+    EnableGiveWay(std::chrono::microseconds(*period));
   if (arguments[0] == "--role=probe") {
     const std::string found = runtime::ProbeGpus().SerializeAsString();
     return std::fwrite(found.data(), 1, found.size(), stdout) == found.size() ? 0 : 1;

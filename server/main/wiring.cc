@@ -35,6 +35,8 @@ constexpr char kVersion[] = "0.1.0";
 // Of the CPU's tuning executor, at most. Candidates yield to launches that have waited for the
 // latency bound, and still get cores enough to be measured where other processes are busy.
 constexpr uint64_t kTuningNice = 10;
+// Compiles that run when nothing else does may last that much longer.
+constexpr int kBackgroundPatience = 5;
 // Opening the driver and making a context, on a machine that is busy.
 constexpr absl::Duration kGpuStartLimit = absl::Seconds(30);
 
@@ -82,15 +84,22 @@ absl::StatusOr<std::unique_ptr<cache::CacheStore>> OpenStore(const Config& confi
       config.memory_cache_bytes);
 }
 
+// A part of the bound: a launch may meet several threads that compute in the background.
+std::string GiveWayFlag(const Config& config) {
+  return absl::StrCat("--give-way-us=", absl::ToInt64Microseconds(config.tuning_latency_cpu / 4));
+}
+
 std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string& binary) {
   uint32_t threads = static_cast<uint32_t>(config.cpu_threads);
   if (threads == 0) threads = static_cast<uint32_t>(runtime::DefaultCpuThreads());
   auto starter = [&](const std::string& device, bool tuning) {
     runtime::ExecutorOptions options;
     options.command = {binary, "--role=executor", absl::StrCat("--threads=", threads)};
-    if (tuning)
+    if (tuning) {
       options.command.push_back(
           absl::StrCat("--nice=", std::min(kTuningNice, config.tuning_nice)));
+      options.command.push_back(GiveWayFlag(config));
+    }
     options.device = device;
     options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;
     return [options] { return runtime::ExecutorClient::Start(options); };
@@ -145,11 +154,12 @@ DaemonParts Wire(const Config& config) {
   WorkerPoolOptions workers;
   workers.command = {binary, "--role=worker"};
   workers.background_command = {binary, "--role=worker",
-                                absl::StrCat("--nice=", config.tuning_nice)};
+                                absl::StrCat("--nice=", config.tuning_nice), GiveWayFlag(config)};
   workers.background_workers = static_cast<int>(config.tuning_workers);
   workers.workers = WorkerCount(config);
   workers.memory_bytes = config.worker_memory_bytes;
   workers.job_limit = config.compile_limit;
+  workers.background_job_limit = kBackgroundPatience * config.compile_limit;
   parts.backend = std::make_unique<WorkerPool>(workers);
   parts.devices = MakeDevices(config, binary);
   parts.ops = std::make_unique<LibraryCatalog>();

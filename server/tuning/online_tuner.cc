@@ -1,9 +1,6 @@
 #include "server/tuning/online_tuner.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "server/concurrency/background_thread.h"
 #include "spdlog/spdlog.h"
 
 namespace tessera::server {
@@ -51,6 +49,15 @@ const Trial* TrialOf(const storage::TuningRecord& record, const storage::TuneCon
   for (const Trial& trial : record.trials())
     if (Measured(trial) && SameConfig(trial.config(), config)) return &trial;
   return nullptr;
+}
+
+// Share of the best time that `more` candidates are expected to save, after `measured` ones whose times lie between `low`
+// and `high`: as if the logarithms of all came from one uniform distribution, whose smallest of n lies 1/(n + 1) of its
+// width above its end.
+double GainOfMore(double low, double high, int measured, int more) {
+  if (!(low > 0) || measured < 2) return 0;
+  double n = measured, width = std::log(high / low) * (n + 1) / (n - 1);
+  return 1 - std::exp(-width * (1 / (n + 1) - 1 / (n + more + 1)));
 }
 
 double MedianOf(const Candidate& candidate) { return MedianInterval(candidate.seconds).median; }
@@ -178,7 +185,7 @@ std::shared_ptr<TuningSite> OnlineTuner::NextSite(Queue* queue) {
 void OnlineTuner::Loop(Queue* queue) {
   pthread_setname_np(pthread_self(), "tuner");
   // Copies and comparisons of memory are no matter of hurry.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+  RunInBackground(kNice);
   while (std::shared_ptr<TuningSite> site = NextSite(queue)) Review(site);
 }
 
@@ -337,6 +344,20 @@ void OnlineTuner::EstimateGain(Job* job,
                                const std::vector<storage::TuningRecord>& others) const {
   double sum = 0;
   int count = 0;
+  if (job->known && MeasuredHere(*job->known, *job->subject.device)) {
+    // What this very bucket showed says more. The more was measured, the less is hoped for.
+    double low = 0, high = 0;
+    int measured = 0;
+    for (const Trial& trial : job->known->trials()) {
+      if (!Measured(trial)) continue;
+      ++measured;
+      low = low == 0 ? trial.median_seconds() : std::min(low, trial.median_seconds());
+      high = std::max(high, trial.median_seconds());
+    }
+    job->measured_gain = true;
+    job->gain = GainOfMore(low, high, measured, options_.stage);
+    return;
+  }
   for (const storage::TuningRecord& record : others) {
     const Trial* best = BestOf(record);
     const Trial* trial = TrialOf(record, job->candidates[0].config);
@@ -487,7 +508,7 @@ void OnlineTuner::TuneInStages(Job* job) {
   const int all = std::min(static_cast<int>(job->candidates.size()), tuner_->limits().candidates);
   int done = 1;
   std::unique_ptr<Contest> contest;
-  double seconds = 0, best_before = 0;
+  double seconds = 0;
   while (done < all) {
     // A few at a time: what they show decides on more. First those that cost no compile.
     int count = std::min(all - done, options_.stage);
@@ -524,19 +545,16 @@ void OnlineTuner::TuneInStages(Job* job) {
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     done += count;
     double low = 0, high = 0;
+    int measured = 0;
     for (int i = 0; i < done; ++i) {
       const Candidate& candidate = job->candidates[i];
       if (candidate.seconds.empty()) continue;
+      ++measured;
       double median = MedianOf(candidate);
       low = low == 0 ? median : std::min(low, median);
       high = std::max(high, median);
     }
-    // What more candidates may bring: at first a quarter of the spread of those that were measured,
-    // beyond the best of them; then half of what the last ones brought, or of what was hoped for.
-    if (low > 0)
-      job->gain = best_before == 0 ? std::min(0.5, 0.25 * (high - low) / high)
-                                   : 0.5 * std::max(job->gain, 1 - low / best_before);
-    best_before = low;
+    job->gain = GainOfMore(low, high, measured, options_.stage);
     job->measured_gain = true;
   }
   site->Decide("tuned",

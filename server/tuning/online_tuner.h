@@ -30,7 +30,7 @@ namespace tessera::server {
 struct OnlineTunerOptions {
   double assumed_gain = 0.2;      // of a kernel of which nothing is known: share of its time
   double horizon_seconds = 3600;  // how far ahead a rate is trusted
-  int stage = 4;                  // candidates that are measured before more are weighed
+  int stage = 4;  // candidates that are measured before more are weighed
   absl::Duration longest = absl::Minutes(10);  // one tuning
 };
 

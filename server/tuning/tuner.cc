@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
-#include "google/protobuf/util/message_differencer.h"
 #include "server/launch/recipe.h"
 #include "server/status/error_detail.h"
 #include "spdlog/spdlog.h"
@@ -79,10 +78,6 @@ absl::Duration TimeLeft(Clock::time_point deadline) {
 }
 
 }  // namespace
-
-bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b) {
-  return google::protobuf::util::MessageDifferencer::Equals(a, b);
-}
 
 std::string ConfigText(const storage::TuneConfig& config) {
   std::vector<std::string> parts;

@@ -36,7 +36,7 @@ struct TunerLimits {
   absl::Duration longest_budget = absl::Minutes(10);
   int candidates = 256;  // a tuning
   // Compiling and loading one candidate; its first run.
-  absl::Duration compile_limit = absl::Minutes(5);
+  absl::Duration compile_limit = absl::Minutes(15);
   absl::Duration launch_limit = absl::Minutes(1);
   PaceOptions cpu, gpu;  // by kind of device
 };
@@ -196,8 +196,6 @@ class Tuner {
   absl::flat_hash_map<std::string, double> compile_seconds_;  // by kernel; moving average
 };
 
-// Whether two configurations are the same.
-bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b);
 // "BLOCK_M=64 BLOCK_N=128 num_warps=8"
 std::string ConfigText(const storage::TuneConfig& config);
 

@@ -36,8 +36,7 @@ std::string StoreKey(const storage::TuningRecord& record) {
 // that was edited keeps the measurements of what stayed.
 int FindConfig(const KernelModel& kernel, const storage::TuneConfig& config) {
   for (size_t i = 0; i < kernel.configs().size(); ++i)
-    if (google::protobuf::util::MessageDifferencer::Equals(kernel.configs()[i].config, config))
-      return static_cast<int>(i) + 1;
+    if (SameConfig(kernel.configs()[i].config, config)) return static_cast<int>(i) + 1;
   return 0;
 }
 
@@ -90,6 +89,16 @@ double Distance(const ParsedBucket& a, const ParsedBucket& b) {
 }
 
 }  // namespace
+
+bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b) {
+  // Nearly all that differ do so in a number; reflection costs microseconds.
+  if (a.values_size() != b.values_size() || a.options().num_warps() != b.options().num_warps() ||
+      a.options().num_stages() != b.options().num_stages())
+    return false;
+  for (int i = 0; i < a.values_size(); ++i)
+    if (a.values(i).value().integer() != b.values(i).value().integer()) return false;
+  return google::protobuf::util::MessageDifferencer::Equals(a, b);
+}
 
 std::string SourceDigest(const storage::KernelDescription& description) {
   return absl::BytesToHexString(cache::Blake2b({description.closure()}, 16));

@@ -108,6 +108,8 @@ class TuningTable : public ConfigChoices {
   std::map<RecordKey, storage::TuningRecord> records_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Whether two configurations are the same.
+bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b);
 // Digest of what the kernel computes: its closure.
 std::string SourceDigest(const storage::KernelDescription& description);
 

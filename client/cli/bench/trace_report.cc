@@ -312,6 +312,18 @@ std::string Conclusion(const TraceResult& result) {
   return text;
 }
 
+std::string CallsCsv(const TraceResult& result) {
+  std::string csv = "policy,call,shape,begin_seconds,latency_us,kernel_us,config,cold\n";
+  for (const PolicyRun& run : result.runs)
+    for (size_t i = 0; i < run.calls.size(); ++i) {
+      const Call& call = run.calls[i];
+      absl::StrAppendFormat(&csv, "%s,%d,%s,%.6f,%.1f,%.1f,%d,%d\n", run.policy, i,
+                            ShapeText(result.workload.shapes[call.shape]), call.begin,
+                            call.seconds * 1e6, call.kernel_seconds * 1e6, call.config, call.cold);
+    }
+  return csv;
+}
+
 std::string SummaryCsv(const std::vector<TraceResult>& results) {
   std::string text =
       "trace,policy,calls,total_s,compile_s,first_use_tuning_s,background_tuning_s,background_"

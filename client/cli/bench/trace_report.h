@@ -62,6 +62,8 @@ std::vector<Criterion> EveryShapeTwiceCriteria(const TraceResult& result);
 std::string Table(const TraceResult& result);
 std::string Conclusion(const TraceResult& result);
 std::string SummaryCsv(const std::vector<TraceResult>& results);
+// Every call of every policy.
+std::string CallsCsv(const TraceResult& result);
 std::string SummaryJson(const std::vector<TraceResult>& results, const std::string& device,
                         const std::string& command);
 std::string WorkloadCsv(const Workload& workload);  // call, m, n, k
