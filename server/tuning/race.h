@@ -10,6 +10,7 @@
 #define TESSERA_SERVER_TUNING_RACE_H_
 
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class Race {
  public:
   explicit Race(int entrants, RaceOptions options = {});
 
-  // Whom to measure next, in an order that turns from round to round; empty: the race is over.
+  // Whom to measure next, in an order that differs from round to round; empty: the race is over.
   std::vector<int> NextRound();
   void Add(int entrant, double seconds);
   void Fail(int entrant, std::string why);
@@ -51,7 +52,7 @@ class Race {
     std::string reason;
   };
   // The incumbent stays unless the leader is faster beyond indifference and its upper bound lies below the incumbent's
-  // lower bound, or it won the rounds (SignTest, 5 %), at the end or when it dropped out.
+  // lower bound, or it won the rounds (SignTest, 1 %), at the end or when it dropped out.
   Result Finish(std::optional<int> incumbent) const;
 
  private:
@@ -66,6 +67,7 @@ class Race {
   const RaceOptions options_;
   std::vector<Entrant> entrants_;
   int rounds_ = 0;
+  std::minstd_rand order_;  // the same in every race
 };
 
 }  // namespace tessera::server

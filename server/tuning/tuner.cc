@@ -26,6 +26,7 @@ constexpr double kHopeless = 3;
 constexpr double kPilotShare = 1.0 / 64;
 
 constexpr size_t kCompilesAhead = 32;
+constexpr absl::Duration kSpin = absl::Microseconds(500);
 
 absl::StatusOr<storage::TuneConfig> ToConfig(const api::Config& wire) {
   storage::TuneConfig config;
@@ -144,6 +145,8 @@ std::shared_ptr<Contest::Pending> Contest::Begin(const Candidate& candidate, dou
   wait.background = background_;
   wait.prepare_only = prepare_only;
   wait.tuning_device = device_;
+  // Launches of clients wait for its end: the way back from a GPU is no place to sleep.
+  if (!prepare_only && device_->description().is_gpu()) wait.spin = kSpin;
   if (grid_share < 1) {
     pending->share = std::make_shared<GridShare>();
     pending->share->wanted = grid_share;
@@ -572,12 +575,12 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   contest->Admit(entrants);
   ObserveCompiles(kernel.name(), entrants);
   RaceOptions race;
-  race.min_rounds = effort == "full" ? 7 : 3;
+  race.min_rounds = effort == "full" ? 15 : 3;
   double shortest = 0;
   for (const Candidate* entrant : entrants)
     if (entrant->admitted && (shortest == 0 || entrant->first_seconds < shortest))
       shortest = entrant->first_seconds;
-  race.max_rounds = effort == "full" ? RoundsFor(shortest, 0.1, 31, 201) : RoundsFor(shortest, 0.02, 9, 51);
+  race.max_rounds = effort == "full" ? RoundsFor(shortest, 0.2, 31, 401) : RoundsFor(shortest, 0.02, 9, 51);
   contest->Run(entrants, race);
   absl::Status interrupted = contest->interrupted();
   contest.reset();

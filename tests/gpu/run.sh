@@ -81,6 +81,7 @@ mps_part() {
   TESSERA_TEST_NO_FAULTS=1 gtest gpu_runtime_test --gtest_filter=*Kills*:*ManyLaunches*:*ReportsTheGpu*:*Guards*
   serving
   torch
+  tune_serving
   mps stop
 }
 conformance() { LIMIT=400 gtest gpu_conformance_test; }
@@ -109,6 +110,9 @@ tune() {
     77) ;;
     *) failed=$((failed + 1)); echo "-- FAILED: tuning beside Triton" ;;
   esac
+  tune_serving
+}
+tune_serving() {
   echo "== tuning while serving"
   with_daemon timeout 200 bash -c '"$0" tests/gpu/tune_while_serving.py "$TESSERA_ADDRESS"' "$python"
   case $? in
