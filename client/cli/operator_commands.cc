@@ -16,18 +16,24 @@ std::string Bytes(uint64_t bytes) {
   return absl::StrFormat("%.1f MiB", bytes / 1048576.0);
 }
 
-absl::Status RunStatus(CommandContext& context) {
+absl::Status RunStatus(bool must_be_ready, CommandContext& context) {
   ASSIGN_OR_RETURN(Client * client, context.Connect());
   grpc::ClientContext call;
   v1::GetStatusRequest request;
   v1::GetStatusResponse status;
   RETURN_IF_ERROR(StatusOf(client->admin().GetStatus(&call, request, &status), call));
+  absl::Status ready = status.ready() || !must_be_ready
+                           ? absl::OkStatus()
+                           : absl::UnavailableError(absl::StrCat("not ready: ", status.state()));
   if (context.json) {
     PrintJson(status);
-    return absl::OkStatus();
+    return ready;
   }
   std::cout << absl::StrFormat("tesserad %s, pid %d: %s%s\n", status.version(), status.pid(), status.state(), status.ready() ? ", ready" : "");
-  std::cout << "state " << status.state_dir() << ", metrics " << status.metrics_address() << "\n";
+  std::cout << "state " << status.state_dir() << ", metrics "
+            << (status.metrics_address().empty() ? "off" : status.metrics_address()) << "\n";
+  if (status.cache().state() != "ok" && !status.cache().state().empty())
+    std::cout << "cache: " << status.cache().state() << "\n";
   if (status.warmup().total() > 0 || status.warmup().failures_size() > 0) {
     std::cout << absl::StrFormat("warm-up: %d of %d warmed (%d compiled, %d cached, %d failed), %s\n", status.warmup().done(), status.warmup().total(),
                                  status.warmup().compiled(), status.warmup().cached(), status.warmup().failed(), status.warmup().state());
@@ -50,7 +56,7 @@ absl::Status RunStatus(CommandContext& context) {
   std::cout << absl::StrFormat("%d sessions, %d regions (%s mapped)\n", status.sessions(), status.regions(), Bytes(status.mapped_bytes()));
   std::cout << absl::StrFormat("%d launches (%d failed, %d in flight), %d variants, %d compiles\n", status.launches(), status.launch_failures(),
                                status.launches_in_flight(), status.kernel_variants(), status.compiles());
-  return absl::OkStatus();
+  return ready;
 }
 
 absl::Status RunOps(const std::string& name, bool with_source, CommandContext& context) {
@@ -81,7 +87,9 @@ void AddOperatorCommands(CLI::App& app, CommandContext& context, Action* action)
   CLI::App* status = app.add_subcommand("status", "what the daemon is doing");
   AddConnectionOptions(*status, context);
   AddPrivateOption(*status, context);
-  status->callback([=, &context] { *action = [&context] { return RunStatus(context); }; });
+  auto must_be_ready = std::make_shared<bool>(false);
+  status->add_flag("--ready", *must_be_ready, "fail unless the daemon is ready, as /readyz does");
+  status->callback([=, &context] { *action = [=, &context] { return RunStatus(*must_be_ready, context); }; });
 
   CLI::App* ops = app.add_subcommand("ops", "the fused operations that ship with Tessera");
   ops->require_subcommand(1);

@@ -438,7 +438,8 @@ std::string SupervisedExecutor::NoteCulprit(const ExecutorDeath& death) {
   }
   if (kernel == 0) return "";
   if (death.by_fault) Quarantine(kernel);
-  return absl::StrCat(" while it ", doing, " kernel ", NameOf(kernel));
+  return absl::StrCat(" while it ", doing, " kernel ", NameOf(kernel),
+                      death.by_fault ? ", which is quarantined now" : "");
 }
 
 // Of an executor that ran several launches at once. One suspect is barred if nobody else can have
@@ -455,10 +456,12 @@ std::string SupervisedExecutor::NoteSuspects(const ExecutorDeath& death) {
   for (uint64_t kernel : kernels) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", NameOf(kernel));
     if (!death.by_fault) continue;
-    if (kernels.size() == 1 && (death.certain || suspected_.count(kernel) != 0))
+    if (kernels.size() == 1 && (death.certain || suspected_.count(kernel) != 0)) {
       Quarantine(kernel);
-    else
+      absl::StrAppend(&text, ", which is quarantined now");
+    } else {
       suspected_.insert(kernel);
+    }
   }
   if (kernels.empty()) return "";
   return absl::StrCat(kernels.size() == 1 ? " while it ran kernel " : " while it ran kernels ",

@@ -371,6 +371,7 @@ TEST_F(ExecutorTest, FaultsCostTheKernelItsRightToRunAndNobodyElse) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
     EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(" (number ", kernel, ")")));
     EXPECT_THAT(std::string(status.message()), HasSubstr("while it ran kernel "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("which is quarantined now"));
     culprits.push_back(kernel);
     EXPECT_EQ(executor_->quarantined(), culprits);
     EXPECT_EQ(Launch(kernel, {}).status.code(), absl::StatusCode::kFailedPrecondition);

@@ -84,6 +84,14 @@ absl::StatusOr<std::unique_ptr<cache::CacheStore>> OpenStore(const Config& confi
       config.memory_cache_bytes);
 }
 
+std::function<void(const absl::Status& reason)> LogDeath(const std::string& device, bool tuning) {
+  return [device, tuning](const absl::Status& reason) {
+    // Candidates are expected to fail; the tuner names them.
+    spdlog::log(tuning ? spdlog::level::info : spdlog::level::err, "the {}executor of {} is replaced: {}",
+                tuning ? "tuning " : "", device, std::string(reason.message()));
+  };
+}
+
 // A part of the bound: a launch may meet several threads that compute in the background.
 std::string GiveWayFlag(const Config& config) {
   return absl::StrCat("--give-way-us=", absl::ToInt64Microseconds(config.tuning_latency_cpu / 4));
@@ -102,6 +110,7 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
     }
     options.device = device;
     options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;
+    options.on_death = LogDeath(device, tuning);
     return [options] { return runtime::ExecutorClient::Start(options); };
   };
   auto gpu_starter = [&](const DeviceDescription& gpu, bool tuning) {
@@ -111,6 +120,7 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
     options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;
     options.concurrent = true;
     options.start_limit = kGpuStartLimit;
+    options.on_death = LogDeath(gpu.name, tuning);
     return [options] { return runtime::ExecutorClient::Start(options); };
   };
   std::string model = CpuModel();

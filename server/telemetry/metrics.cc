@@ -99,7 +99,7 @@ Metrics::Metrics() : registry_(std::make_shared<prometheus::Registry>()) {
 
   tune_rejected_ = &counter("tessera_tune_rejected_total", "Configurations rejected, by reason.");
   // There from the start, at zero.
-  for (const char* reason : {"out_of_bounds", "wrong_result", "hangs", "faults", "limits", "other"})
+  for (const char* reason : {"out_of_bounds", "wrong_result", "hangs", "faults", "limits", "slow", "other"})
     tune_rejected_->Add({{"reason", reason}});
   auto& decisions = counter("tessera_tune_decisions_total",
                             "Whether a kernel was to be tuned for a bucket, by outcome.");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
@@ -63,6 +64,7 @@ const char* RejectionOf(const absl::Status& status) {
     return "out_of_bounds";
   if (absl::StrContains(status.message(), "wrong result")) return "wrong_result";
   if (absl::StrContains(status.message(), "ran longer")) return "hangs";
+  if (absl::StartsWith(status.message(), "slow: ")) return "slow";
   if (absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status)) return "limits";
   if (absl::IsUnavailable(status) || absl::IsAborted(status)) return "faults";
   return "other";
@@ -198,6 +200,12 @@ absl::Status Contest::Check(Candidate* candidate) {
   if (reference_ || expected <= 0) {
     ASSIGN_OR_RETURN(expected, Estimate(*candidate));
   }
+  // What is slower than the one in force, and too long to run between launches, is not waited for.
+  if (reference_ && !parts_.pace->options().yields && parts_.pace->FittingShare(expected) < 1 &&
+      expected > reference_->first_seconds)
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "slow: by a part of its grid it takes %.3g ms, the configuration in force %.3g ms",
+        expected * 1e3, reference_->first_seconds * 1e3));
   RETURN_IF_ERROR(scratch_->Restore());
   ASSIGN_OR_RETURN(candidate->first_seconds, parts_.pace->RunOnce(deadline_, expected, [&] {
     return Launch(*candidate, 1);

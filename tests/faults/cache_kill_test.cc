@@ -166,7 +166,10 @@ TEST_F(CacheKillTest, NothingAcknowledgedIsLostWhateverTheCacheWasDoing) {
   const int rounds = rounds_text ? std::atoi(rounds_text) : 8;
   const std::string state = std::string(std::getenv("TEST_TMPDIR") ? std::getenv("TEST_TMPDIR") : "/tmp") + "/cache_kill_state";
   std::filesystem::remove_all(state);
-  const std::vector<std::string> flags = {"--cache-bytes=8MiB", "--cache-entries-per-kernel=0"};
+  // Room for all that may be acknowledged (a few variants of 5 KiB a round, more on a fast machine), and too little for the
+  // bundles beside it: what is evicted is theirs.
+  const std::vector<std::string> flags = {absl::StrCat("--cache-bytes=", 8 * 1024 + rounds * 128, "KiB"),
+                                          "--cache-entries-per-kernel=0"};
   std::mt19937 random(std::random_device{}());
   std::map<std::string, int> kills;
   StartDaemon(state, flags);

@@ -187,12 +187,17 @@ def mistakes_are_named():
         held = lambda: "the module has no kernel 'nothing'" in daemon.tessera("status").stdout  # noqa: E731
         wait_for("the failed item is named", held)
         check(daemon.metric("tessera_ready") == 0, "still not ready")
+        check(daemon.tessera("status", "--ready", may_fail=True).returncode == 1, "status --ready of a daemon that is held")
         write("bad.yaml", SOFTMAX + "modules:\n  - path: fused.py\n    kernels:\n      - {name: nothing, required: false}\n")
         reloaded = daemon.tessera("warmup", "--reload", may_fail=True)
         check(reloaded.returncode == 1 and "nothing" in reloaded.stderr, "reload: " + reloaded.stderr)
         daemon.wait_ready()
         warmup = daemon.status()["warmup"]
         check(warmup["required_failed"] == 0 and warmup["failed"] == 1, "best effort: %s" % warmup)
+        check(daemon.tessera("status", "--ready").returncode == 0, "status --ready")
+        executor = next(device for device in daemon.status()["devices"] if device["name"] == "cpu:0")
+        os.kill(int(executor["executor_pid"]), signal.SIGKILL)
+        wait_for("the log tells of a dead executor", lambda: "the executor of cpu:0 is replaced" in daemon.log_text())
 
 
 def jit_monitor_modes():

@@ -15,6 +15,10 @@ class DescriptorSocket:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.connect(path)
+        except PermissionError:
+            raise PermissionError(
+                f"{path} belongs to a group that this process is not in: after joining it, log in again or use newgrp"
+            ) from None
         except OSError as error:
             raise ConnectionError(f"no daemon at {path}: {error}; start one with tesserad") from None
         request = AttachRequest()
