@@ -1,4 +1,4 @@
-"""What lies in deploy/ is sound: systemd's and Kubernetes' own checkers, and that the parts fit together."""
+"""What lies in deploy/ is sound: systemd's, Prometheus' and Kubernetes' own checkers, and that the parts fit together."""
 import pwd
 import re
 import sys
@@ -37,6 +37,26 @@ def systemd_unit():
         return
     print("systemd's exposure level: %s" % found.group(1))
     check(float(found.group(1)) < 3.0, "the unit is hardened:\n" + rated.stdout)
+
+
+def restarts():
+    """systemd never gives up by itself, except over a setting that is not accepted."""
+    unit = dict(re.findall(r"(?m)^(\w+)=(.*)$", read("systemd/tesserad.service")))
+    automatic = int(unit["StartLimitIntervalSec"]) / int(unit["RestartSec"])
+    check(int(unit["StartLimitBurst"]) >= automatic + 10, "ten starts by hand fit beside automatic ones")
+    path = os.path.join(TMP, "bad.yaml")
+    for text in ("no_such_setting: 1\n", "workers: many\n"):
+        with open(path, "w") as f:
+            f.write(text)
+        done = subprocess.run([binary("tesserad"), "--config=" + path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        check(str(done.returncode) == unit["RestartPreventExitStatus"], "a bad setting ends with %d: %s" % (done.returncode, done.stderr))
+
+
+def alerts_fire():
+    check(shutil.which("promtool"), "promtool is not installed; ./dev setup installs it")
+    tested = subprocess.run(["promtool", "test", "rules", "deploy/prometheus/tessera.rules_test.yaml"], stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, text=True)
+    check(tested.returncode == 0, "promtool test rules: " + tested.stdout)
 
 
 def kubernetes_manifests():
@@ -94,6 +114,40 @@ def settings_and_manifest_of_the_configmap():
         print(daemon.tessera("manifest", "check", folder + "/manifest.yaml").stdout.strip())
 
 
+def held_until_the_manifest_of_the_guide_is_there():
+    """The image's health check tells a held daemon from a ready one; and a daemon that is ready stays so."""
+    health_check = json.loads(re.search(r"HEALTHCHECK .* CMD (\[.*\])", read("container/Containerfile")).group(1))
+    check(health_check[0] == "tessera", "the health check asks the daemon")
+    example = re.search(r"(?m)^    modules:\n(?:    .*\n)+", read("README.md")).group(0)
+    example = re.sub("(?m)^    ", "", example).replace("/opt/tessera/tests/gpu/fused.py", os.path.abspath(KERNELS))
+    folder = tempfile.mkdtemp(dir=TMP)
+    manifest = folder + "/manifest.yaml"
+
+    def write(text):
+        with open(manifest, "w") as f:
+            f.write(text)
+
+    def health():
+        return daemon.tessera(*health_check[1:], may_fail=True).returncode
+
+    write("modules: broken\n")
+    with Daemon(folder + "/state", "--warmup-manifest=" + manifest) as daemon:
+        daemon.wait_up()
+        wait_for("the manifest is refused", lambda: daemon.metric("tessera_warmup_manifest_error") == 1)
+        check(health() != 0, "a held daemon is not healthy")
+        write(example)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_ready()
+        check(health() == 0, "a ready daemon is healthy")
+        warmup = daemon.status()["warmup"]
+        check(warmup["failed"] == 0 and warmup["first_launches"] == warmup["total"] > 1, "the guide's first launches: %s" % warmup)
+        check(daemon.metric("tessera_warmup_manifest_error") == 0, "the manifest is read")
+        write("modules: broken\n")
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_for("the manifest is refused", lambda: daemon.metric("tessera_warmup_manifest_error") == 1)
+        check(health() == 0 and daemon.status()["ready"], "a failed reload takes no readiness away")
+
+
 def guide():
     """Every file and command that the guide names is there."""
     text = read("README.md")
@@ -105,7 +159,10 @@ def guide():
 
 
 systemd_unit()
+restarts()
+alerts_fire()
 kubernetes_manifests()
 settings_and_manifest_of_the_configmap()
+held_until_the_manifest_of_the_guide_is_there()
 guide()
 print("PASS")
