@@ -45,9 +45,10 @@ def restarts():
     automatic = int(unit["StartLimitIntervalSec"]) / int(unit["RestartSec"])
     check(int(unit["StartLimitBurst"]) >= automatic + 10, "ten starts by hand fit beside automatic ones")
     path = os.path.join(TMP, "bad.yaml")
-    for text in ("no_such_setting: 1\n", "workers: many\n"):
+    place = "state_dir: %s/state\nlisten: unix:%s/s\nmetrics: off\n" % (TMP, TMP)
+    for text in ("no_such_setting: 1\n", "workers: many\n", "tuning: sometimes\n", "socket_group: no_such_group\n"):
         with open(path, "w") as f:
-            f.write(text)
+            f.write(place + text)
         done = subprocess.run([binary("tesserad"), "--config=" + path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
         check(str(done.returncode) == unit["RestartPreventExitStatus"], "a bad setting ends with %d: %s" % (done.returncode, done.stderr))
 

@@ -234,6 +234,7 @@ struct Daemon::Running {
   void Ready();
   void SetHealth(bool serving);
   void Upkeep();
+  void SampleCache();
   void CollectCache();
   void RecordHistory();
   void FillStatus(api::GetStatusResponse* response);
@@ -289,7 +290,7 @@ struct Daemon::Running {
 
   History history;
   std::mutex cache_stats_mutex;
-  api::CacheStatsResponse cache_stats;  // as of the last upkeep
+  api::CacheStatsResponse cache_stats;  // as of the start or the last upkeep
   int upkeeps = 0;
   std::unique_ptr<SampledMetrics> sampled_metrics;
   std::unique_ptr<Exposition> exposition;
@@ -359,7 +360,7 @@ void Daemon::Running::BeginWarmup() {
   }
   absl::Status begun = StartWarmup(nullptr);
   if (begun.ok()) return;
-  spdlog::error("no warm-up: {}", begun.ToString());
+  spdlog::error("no warm-up: {}", std::string(begun.message()));
   if (config.warmup_on_failure == "serve")
     Ready();
   else
@@ -408,18 +409,19 @@ void Daemon::Running::CollectCache() {
                  report->bytes, report->kept_bytes);
 }
 
+void Daemon::Running::SampleCache() {
+  api::CacheStatsResponse read;
+  FillCacheStats(store->Stats(), &read);
+  std::lock_guard<std::mutex> lock(cache_stats_mutex);
+  cache_stats = std::move(read);
+}
+
 void Daemon::Running::Upkeep() {
   sessions.ExpireLeases();
   RefreshGpus(*devices, &gpu_metrics);
   launcher.FlushUsage();
   online_tuner.RefreshMetrics();
-  cache::StoreStats stats = store->Stats();
-  api::CacheStatsResponse read;
-  FillCacheStats(stats, &read);
-  {
-    std::lock_guard<std::mutex> lock(cache_stats_mutex);
-    cache_stats = std::move(read);
-  }
+  SampleCache();
   CollectCache();
   RecordHistory();
   if (++upkeeps % kUpkeepsPerTrafficWrite == 0 && !TrafficPath().empty())
@@ -631,6 +633,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config, Daem
   if (absl::Status loaded = raw->tunings.Load(); !loaded.ok())
     spdlog::warn("reading tunings: {}", loaded.ToString());
   raw->online_tuner.Start();
+  raw->pool.Run([raw] { raw->SampleCache(); });
   RETURN_IF_ERROR(raw->Serve());
   spdlog::info("serving at {}, state in {}", config.listen, config.state_dir);
   raw->Expose();
@@ -697,7 +700,7 @@ void Daemon::Drain() {
 
 void Daemon::Reload() {
   if (absl::Status begun = running_->StartWarmup(nullptr); !begun.ok())
-    spdlog::error("reload: {}", begun.ToString());
+    spdlog::error("reload: {}", std::string(begun.message()));
 }
 
 api::GetStatusResponse Daemon::Status() {

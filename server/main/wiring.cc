@@ -212,8 +212,10 @@ int RunDaemon(const std::vector<std::string>& arguments) {
   RaiseDescriptorLimit();
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(*config, Wire(*config));
   if (!daemon.ok()) {
-    spdlog::error("could not start: {}", daemon.status().ToString());
-    return 1;
+    spdlog::error("could not start: {}", std::string(daemon.status().message()));
+    // 2: the settings are at fault, and another try will not help.
+    return absl::IsInvalidArgument(daemon.status()) || absl::IsPermissionDenied(daemon.status()) ? 2
+                                                                                                 : 1;
   }
   int signal_number = 0;
   while (sigwait(&ends, &signal_number) == 0 && signal_number == SIGHUP) {

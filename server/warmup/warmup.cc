@@ -379,7 +379,7 @@ void Warmup::ImportTunings(const Resolved& resolved, const std::shared_ptr<Run>&
     if (bad.ok()) bad = parts_.tunings->Put(std::move(record));
     if (!bad.ok()) {
       spdlog::warn("{}: the tuning of {}: {}", parsed.places.Line(tuning), tuning.kernel(),
-                   bad.ToString());
+                   std::string(bad.message()));
       continue;
     }
     std::lock_guard<std::mutex> lock(run->mutex);
@@ -491,7 +491,7 @@ void Warmup::ItemDone(const std::shared_ptr<Run>& run, const std::string& where,
       progress.add_failures(absl::StrCat(where, ": ", kernel, required ? " (required)" : "", ": ",
                                          compiled.status().message()));
     spdlog::warn("warm-up of {} ({}{}): {}", kernel, where, required ? ", required" : "",
-                 compiled.status().ToString());
+                 std::string(compiled.status().message()));
   } else if (compiled->outcome == CompileOutcome::kHit) {
     progress.set_cached(progress.cached() + 1);
   } else {

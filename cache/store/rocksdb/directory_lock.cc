@@ -26,8 +26,9 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Take(const std::st
   const std::string path = directory + "/lock";
   int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   // On a read-only file system a lock file that is there can still be locked.
+  const int error = descriptor < 0 ? errno : 0;
   if (descriptor < 0) descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return absl::UnavailableError(absl::StrCat("opening ", path, ": ", std::strerror(errno)));
+  if (descriptor < 0) return absl::UnavailableError(absl::StrCat("opening ", path, ": ", std::strerror(error)));
   // flock, not fcntl: it also tells two stores in one process apart, and closing another descriptor keeps it.
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
