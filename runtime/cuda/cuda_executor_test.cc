@@ -519,6 +519,8 @@ TEST_F(CudaExecutorTest, OfTwoSuspectsTheGuiltyOneIsFoundByRunningAlone) {
   innocent.on_enqueued = [&] { enqueued = true; };
   executor_->Submit(innocent, absl::ZeroDuration(), results.Expect());
   while (!enqueued) std::this_thread::yield();
+  // A suspect has begun, which takes a moment more; nothing tells of it.
+  absl::SleepFor(absl::Milliseconds(200));
   LaunchCommand guilty = Fault(fault);
   guilty.session = 2;
   executor_->Submit(guilty, absl::ZeroDuration(), results.Expect());
