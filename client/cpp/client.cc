@@ -147,13 +147,13 @@ absl::Status Client::Attach(const std::string& socket_path, const std::string& c
   descriptors_ = std::make_unique<DescriptorSocket>();
   descriptors_->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (descriptors_->fd < 0) return ErrnoStatus("creating a socket");
-  if (connect(descriptors_->fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
-    return errno == EACCES
-               ? absl::PermissionDeniedError(absl::StrCat(
-                     socket_path, " belongs to a group that this process is not in: after joining it, log in again or "
-                     "use newgrp"))
-               : absl::UnavailableError(absl::StrCat("no daemon at ", socket_path, ": ", std::strerror(errno),
+  if (connect(descriptors_->fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == EACCES)
+      return absl::PermissionDeniedError(
+          absl::StrCat(socket_path, " belongs to a group that this process is not in: after joining it, log in again or use newgrp"));
+    return absl::UnavailableError(absl::StrCat("no daemon at ", socket_path, ": ", std::strerror(errno),
                                                "; start one with tesserad, or pass --private"));
+  }
   v1::AttachRequest hello;
   hello.mutable_hello()->set_client_name(client_name);
   ASSIGN_OR_RETURN(v1::AttachResponse response, descriptors_->Exchange(hello));

@@ -43,4 +43,13 @@ uint64_t CallsToTune(const TuningEconomics& e) {
   return calls >= 1e18 ? UINT64_MAX : static_cast<uint64_t>(calls);
 }
 
+double GainOfMore(const std::vector<double>& times, int more) {
+  if (times.size() < 2) return 0;
+  auto [low, high] = std::minmax_element(times.begin(), times.end());
+  if (!(*low > 0)) return 0;
+  double n = static_cast<double>(times.size());
+  double width = std::log(*high / *low) * (n + 1) / (n - 1);
+  return 1 - std::exp(-width * (1 / (n + 1) - 1 / (n + more + 1)));
+}
+
 }  // namespace tessera::server

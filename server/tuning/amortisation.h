@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tessera::server {
 
@@ -40,6 +41,10 @@ AmortisationVerdict WeighTuning(const TuningEconomics& economics);
 
 // Calls at which the verdict would turn, if others grow alike and nothing else changes; UINT64_MAX: never.
 uint64_t CallsToTune(const TuningEconomics& economics);
+
+// Share of the best of `times` that `more` candidates are expected to save: as if the logarithms of all came from one
+// uniform distribution, whose smallest of n lies 1/(n + 1) of its width above its end. 0 for fewer than two times.
+double GainOfMore(const std::vector<double>& times, int more);
 
 }  // namespace tessera::server
 

@@ -1,5 +1,7 @@
 #include "server/tuning/amortisation.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 
 namespace tessera::server {
@@ -91,6 +93,17 @@ TEST(CallsToTune, IsWhereTheVerdictTurns) {
   EXPECT_LT(CallsToTune(e), alone);
   e.gain = 0;
   EXPECT_EQ(CallsToTune(e), UINT64_MAX);
+}
+
+TEST(GainOfMore, FollowsTheSpreadAndFadesWithWhatWasMeasured) {
+  EXPECT_EQ(GainOfMore({}, 4), 0);
+  EXPECT_EQ(GainOfMore({1}, 4), 0);
+  EXPECT_EQ(GainOfMore({2, 2, 2}, 4), 0);
+  // Five whose logarithms span 1: a width of 1.5, of which 1/6 - 1/10 lie between the smallest of five and of nine.
+  EXPECT_NEAR(GainOfMore({1, 1.5, 2, 2.5, 2.718281828}, 4), 1 - std::exp(-0.1), 1e-9);
+  EXPECT_LT(GainOfMore({1, 1.2, 1.5, 1.8, 2, 2.2, 2.3, 2.5, 2.718281828}, 4), 0.05);
+  EXPECT_GT(GainOfMore({1, 8}, 4), GainOfMore({1, 2}, 4));
+  EXPECT_EQ(GainOfMore({1, 2}, 0), 0);
 }
 
 }  // namespace

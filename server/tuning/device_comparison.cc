@@ -130,13 +130,8 @@ absl::StatusOr<std::unique_ptr<DeviceComparison>> DeviceComparison::Create(
   }
   preparation->responses.resize(preparation->launches.size());
   preparation->left = preparation->launches.size();
-  LaunchWait wait;
-  wait.timeout = kPatience;
-  wait.may_compile = true;
-  wait.is_traffic = false;
-  wait.background = parts.background;
+  LaunchWait wait = made->Wait();
   wait.prepare_only = true;
-  wait.tuning_device = device;
   storage::SourceFile source;
   source.set_path("tessera/comparison.py");
   source.set_text(kComparisonSource);
@@ -162,6 +157,16 @@ absl::StatusOr<std::unique_ptr<DeviceComparison>> DeviceComparison::Create(
   return made;
 }
 
+LaunchWait DeviceComparison::Wait() const {
+  LaunchWait wait;
+  wait.timeout = kPatience;
+  wait.may_compile = true;
+  wait.is_traffic = false;
+  wait.background = parts_.background;
+  wait.tuning_device = device_;
+  return wait;
+}
+
 absl::Status DeviceComparison::AwaitPreparation() {
   std::optional<absl::Status>& told = preparation_->told;
   if (!told) {
@@ -182,12 +187,7 @@ absl::StatusOr<std::vector<DifferenceSums>> DeviceComparison::Run(
     api::LaunchResponse response;
     std::promise<absl::Status> ended;
   };
-  LaunchWait wait;
-  wait.timeout = kPatience;
-  wait.may_compile = true;
-  wait.is_traffic = false;
-  wait.background = parts_.background;
-  wait.tuning_device = device_;
+  const LaunchWait wait = Wait();
   // All on their way before the first is waited for.
   constexpr uint64_t kRangeBytes = kPrograms * kSums * sizeof(double);
   std::vector<std::future<absl::Status>> running;

@@ -54,6 +54,7 @@ class DeviceComparison {
   struct Preparation;
   DeviceComparison(Parts parts, Session* session, Device* device)
       : parts_(parts), session_(session), device_(device) {}
+  LaunchWait Wait() const;
   absl::Status AwaitPreparation();
 
   const Parts parts_;

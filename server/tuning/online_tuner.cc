@@ -3,14 +3,11 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "server/concurrency/background_thread.h"
 #include "spdlog/spdlog.h"
 
@@ -51,33 +48,7 @@ const Trial* TrialOf(const storage::TuningRecord& record, const storage::TuneCon
   return nullptr;
 }
 
-// Share of the best time that `more` candidates are expected to save, after `measured` ones whose times lie between `low`
-// and `high`: as if the logarithms of all came from one uniform distribution, whose smallest of n lies 1/(n + 1) of its
-// width above its end.
-double GainOfMore(double low, double high, int measured, int more) {
-  if (!(low > 0) || measured < 2) return 0;
-  double n = measured, width = std::log(high / low) * (n + 1) / (n - 1);
-  return 1 - std::exp(-width * (1 / (n + 1) - 1 / (n + more + 1)));
-}
-
 double MedianOf(const Candidate& candidate) { return MedianInterval(candidate.seconds).median; }
-
-// Whether launches with these values of the key ("M=16 N=1000 | fp16", others of no account) run the
-// same variants: they differ in no fact that code is specialised for.
-bool SharesVariants(absl::string_view a, absl::string_view b) {
-  std::vector<absl::string_view> left = absl::StrSplit(a, ' '), right = absl::StrSplit(b, ' ');
-  if (left.size() != right.size()) return false;
-  for (size_t i = 0; i < left.size(); ++i) {
-    if (left[i] == right[i]) continue;
-    std::pair<absl::string_view, absl::string_view> x = absl::StrSplit(left[i], absl::MaxSplits('=', 1));
-    std::pair<absl::string_view, absl::string_view> y = absl::StrSplit(right[i], absl::MaxSplits('=', 1));
-    int64_t m = 0, n = 0;
-    if (x.first != y.first || !absl::SimpleAtoi(x.second, &m) || !absl::SimpleAtoi(y.second, &n))
-      return false;
-    if ((m == 1) != (n == 1) || (m % 16 == 0) != (n % 16 == 0)) return false;
-  }
-  return true;
-}
 
 absl::string_view ExactOf(const storage::TuningRecord& record) {
   return absl::string_view(record.sample()).substr(0, record.sample().find(", "));
@@ -346,16 +317,11 @@ void OnlineTuner::EstimateGain(Job* job,
   int count = 0;
   if (job->known && MeasuredHere(*job->known, *job->subject.device)) {
     // What this very bucket showed says more. The more was measured, the less is hoped for.
-    double low = 0, high = 0;
-    int measured = 0;
-    for (const Trial& trial : job->known->trials()) {
-      if (!Measured(trial)) continue;
-      ++measured;
-      low = low == 0 ? trial.median_seconds() : std::min(low, trial.median_seconds());
-      high = std::max(high, trial.median_seconds());
-    }
+    std::vector<double> medians;
+    for (const Trial& trial : job->known->trials())
+      if (Measured(trial)) medians.push_back(trial.median_seconds());
     job->measured_gain = true;
-    job->gain = GainOfMore(low, high, measured, options_.stage);
+    job->gain = GainOfMore(medians, options_.stage);
     return;
   }
   for (const storage::TuningRecord& record : others) {
@@ -544,17 +510,10 @@ void OnlineTuner::TuneInStages(Job* job) {
     if (done == 1) metrics_->tune_tuned->Increment();
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     done += count;
-    double low = 0, high = 0;
-    int measured = 0;
-    for (int i = 0; i < done; ++i) {
-      const Candidate& candidate = job->candidates[i];
-      if (candidate.seconds.empty()) continue;
-      ++measured;
-      double median = MedianOf(candidate);
-      low = low == 0 ? median : std::min(low, median);
-      high = std::max(high, median);
-    }
-    job->gain = GainOfMore(low, high, measured, options_.stage);
+    std::vector<double> medians;
+    for (int i = 0; i < done; ++i)
+      if (!job->candidates[i].seconds.empty()) medians.push_back(MedianOf(job->candidates[i]));
+    job->gain = GainOfMore(medians, options_.stage);
     job->measured_gain = true;
   }
   site->Decide("tuned",

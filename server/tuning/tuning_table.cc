@@ -90,6 +90,20 @@ double Distance(const ParsedBucket& a, const ParsedBucket& b) {
 
 }  // namespace
 
+bool SharesVariants(absl::string_view a, absl::string_view b) {
+  const ParsedBucket left = ParseBucket(a), right = ParseBucket(b);
+  if (left.types != right.types || left.values.size() != right.values.size()) return false;
+  for (size_t i = 0; i < left.values.size(); ++i) {
+    if (left.values[i] == right.values[i]) continue;
+    int64_t m = 0, n = 0;
+    if (left.values[i].first != right.values[i].first ||
+        !absl::SimpleAtoi(left.values[i].second, &m) || !absl::SimpleAtoi(right.values[i].second, &n))
+      return false;
+    if ((m == 1) != (n == 1) || (m % 16 == 0) != (n % 16 == 0)) return false;
+  }
+  return true;
+}
+
 bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b) {
   // Nearly all that differ do so in a number; reflection costs microseconds.
   if (a.values_size() != b.values_size() || a.options().num_warps() != b.options().num_warps() ||

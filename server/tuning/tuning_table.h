@@ -110,6 +110,9 @@ class TuningTable : public ConfigChoices {
 
 // Whether two configurations are the same.
 bool SameConfig(const storage::TuneConfig& a, const storage::TuneConfig& b);
+// Whether launches with these values of the key ("M=16 N=1000 | fp16"; the other arguments alike) run the same variants:
+// they differ in no fact that code is specialised for (server/launch/specialise.h).
+bool SharesVariants(absl::string_view a, absl::string_view b);
 // Digest of what the kernel computes: its closure.
 std::string SourceDigest(const storage::KernelDescription& description);
 

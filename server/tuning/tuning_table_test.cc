@@ -215,5 +215,18 @@ TEST_F(TuningTableTest, ManyBucketsOfFewValuesAreNoReasonToWarn) {
   EXPECT_THAT(Warnings(), SizeIs(0));
 }
 
+TEST(SharesVariants, WhereNoFactThatCodeReliesOnDiffers) {
+  const char m16[] = "M=16 N=1000 | fp16 fp16";
+  EXPECT_TRUE(SharesVariants(m16, m16));
+  EXPECT_TRUE(SharesVariants(m16, "M=128 N=1000 | fp16 fp16"));
+  EXPECT_TRUE(SharesVariants(m16, "M=16 N=1001 | fp16 fp16"));
+  EXPECT_FALSE(SharesVariants(m16, "M=17 N=1000 | fp16 fp16"));
+  EXPECT_FALSE(SharesVariants(m16, "M=16 N=1 | fp16 fp16"));
+  EXPECT_FALSE(SharesVariants(m16, "M=16 N=1000 | fp16 bf16"));
+  EXPECT_FALSE(SharesVariants(m16, "M=16 K=1000 | fp16 fp16"));
+  EXPECT_FALSE(SharesVariants(m16, "M=16 | fp16 fp16"));
+  EXPECT_FALSE(SharesVariants("M=16 mode=a | fp16", "M=16 mode=b | fp16"));
+}
+
 }  // namespace
 }  // namespace tessera::server

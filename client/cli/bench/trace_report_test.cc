@@ -147,6 +147,9 @@ TEST(TraceReport, FilesHoldEveryPolicy) {
   EXPECT_EQ(json["traces"][0]["policies"][1]["warm"]["calls"], 988);
   EXPECT_THAT(Table(results[0]), HasSubstr("amortised"));
   EXPECT_THAT(WorkloadCsv(results[0].workload), HasSubstr("\n9,18,512,512,0\n"));
+  std::string calls = CallsCsv(results[0]);
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), '\n'), 1 + 2 * 1000);
+  EXPECT_THAT(calls, HasSubstr("\namortised,999,"));
 }
 
 TEST(TraceReport, PlotsCumulativeTimeToTheEnd) {
