@@ -13,7 +13,7 @@ worker::DeviceProbe ProbeGpus() {
   return probe;
 }
 
-int RunCudaExecutor(int, const std::string&) {
+int RunCudaExecutor(int, const std::string&, int) {
   std::fprintf(stderr, "tesserad: %s\n", ProbeGpus().problem().c_str());
   return 2;
 }

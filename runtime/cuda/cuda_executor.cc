@@ -43,8 +43,10 @@ constexpr uint64_t kShortOfMemoryShare = 50;
 
 class CudaExecutor {
  public:
-  CudaExecutor(absl::StatusOr<const CudaDriver*> driver, std::string uuid)
-      : driver_(std::move(driver)), uuid_(std::move(uuid)) {}
+  CudaExecutor(absl::StatusOr<const CudaDriver*> driver, std::string uuid, int poll_us)
+      : driver_(std::move(driver)),
+        uuid_(std::move(uuid)),
+        busy_poll_ns_(poll_us > 0 ? 1000 * static_cast<uint64_t>(poll_us) : kBusyPollNs) {}
 
   absl::Status Handle(const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors,
                       worker::ExecutorResponse* response, std::vector<UniqueFd>* attach);
@@ -82,6 +84,7 @@ class CudaExecutor {
   const std::atomic<bool> never_stop_{false};
   std::string record_;   // for its memory
   RingCommand command_;  // likewise
+  const uint64_t busy_poll_ns_;
   uint64_t idle_poll_ns_ = kPollNs;
   uint64_t last_command_ns_ = 0;
 };
@@ -218,7 +221,7 @@ void CudaExecutor::Await() {
   if (engine_->idle()) {
     const uint64_t before = MonotonicNanos();
     ring.Wait(idle_poll_ns_, never_stop_);
-    idle_poll_ns_ = MonotonicNanos() - before < kBusyPollNs ? kBusyPollNs : kPollNs;
+    idle_poll_ns_ = MonotonicNanos() - before < busy_poll_ns_ ? busy_poll_ns_ : kPollNs;
     return;
   }
   const uint64_t now = MonotonicNanos();
@@ -356,9 +359,9 @@ void CudaExecutor::EndLost(const DeviceLoss& loss) {
 }  // namespace
 
 void ServeAsCudaExecutor(int control_fd, absl::StatusOr<const CudaDriver*> driver,
-                         const std::string& gpu_uuid) {
+                         const std::string& gpu_uuid, int poll_us) {
   // Never destroyed: its launch thread runs until the process ends.
-  auto* executor = new CudaExecutor(std::move(driver), gpu_uuid);
+  auto* executor = new CudaExecutor(std::move(driver), gpu_uuid, poll_us);
   ServeRequests(
       control_fd,
       [executor](const worker::ExecutorRequest& request, std::vector<UniqueFd> descriptors,

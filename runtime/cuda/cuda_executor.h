@@ -15,9 +15,10 @@
 namespace tessera::runtime {
 
 // `driver`: what the process runs on, or why there is nothing (answered to Attach). The process is
-// bound to the daemon already (executor_process.h).
+// bound to the daemon already (executor_process.h). `poll_us`: how long it polls for the next command
+// where the last one came as soon; 0: as long as suits launches of clients.
 [[noreturn]] void ServeAsCudaExecutor(int control_fd, absl::StatusOr<const CudaDriver*> driver,
-                                      const std::string& gpu_uuid);
+                                      const std::string& gpu_uuid, int poll_us = 0);
 
 }  // namespace tessera::runtime
 

@@ -21,13 +21,13 @@ worker::DeviceProbe ProbeGpus() {
   return none;
 }
 
-int RunCudaExecutor(int control_fd, const std::string& gpu_uuid) {
+int RunCudaExecutor(int control_fd, const std::string& gpu_uuid, int poll_us) {
   const absl::Status bound = BindToDaemon(control_fd);
   if (!bound.ok()) Die(bound);
   // Streams of sessions share the GPU's queues; more queues, less waiting for one another.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   absl::StatusOr<const CudaDriver*> driver = LoadCudaDriver();
-  ServeAsCudaExecutor(control_fd, driver, gpu_uuid);
+  ServeAsCudaExecutor(control_fd, driver, gpu_uuid, poll_us);
 }
 
 }  // namespace tessera::runtime

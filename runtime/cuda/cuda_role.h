@@ -17,8 +17,8 @@ bool CudaIsBuiltIn();
 worker::DeviceProbe ProbeGpus();
 
 // Serves as the executor of the GPU with this UUID until the daemon goes away. Returns the
-// process's exit status.
-int RunCudaExecutor(int control_fd, const std::string& gpu_uuid);
+// process's exit status. `poll_us`: see ServeAsCudaExecutor.
+int RunCudaExecutor(int control_fd, const std::string& gpu_uuid, int poll_us);
 
 }  // namespace tessera::runtime
 

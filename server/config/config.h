@@ -59,11 +59,12 @@ struct Config {
   bool tuning_frozen = false;
   double tuning_device_share = 0.1;
   absl::Duration tuning_latency_gpu = absl::Microseconds(200);
+  uint64_t tuning_latency_launches = 4;
   absl::Duration tuning_latency_cpu = absl::Milliseconds(1);
   absl::Duration tuning_horizon = absl::Hours(1);
   uint64_t tuning_candidates = 256;
   uint64_t tuning_workers = 1;
-  uint64_t tuning_nice = 19;
+  uint64_t tuning_nice = 10;
   absl::Duration tuning_kernel_limit = absl::Seconds(5);
   uint64_t tuning_scratch_bytes = uint64_t{4} << 30;
   absl::Duration drain_limit = absl::Seconds(20);

@@ -255,6 +255,11 @@ std::vector<Setting> MakeSettings() {
            "Likewise on the CPU, where candidates also run at a lower priority than launches; they and "
            "compiles of\n"
            "candidates yield to what wakes up after a quarter of it."),
+      Count("tuning_latency_launches", &Config::tuning_latency_launches, 1000,
+            "Where half of the latest launches on a device took longer than its bound above, so many of "
+            "them are the bound:\n"
+            "they wait for each other as long anyhow, and leave no idle time. 0: the bound holds for any "
+            "launches."),
       Time("tuning_horizon", &Config::tuning_horizon,
            "amortised: how far ahead the rate of launches seen so far is trusted. Seconds."),
       Count("tuning_candidates", &Config::tuning_candidates, 100000,
@@ -265,8 +270,7 @@ std::vector<Setting> MakeSettings() {
       Count("tuning_nice", &Config::tuning_nice, 19,
             "How far below the daemon's own the priority of those processes is, as nice(1) counts; "
             "19: they run only\n"
-            "when nothing else does (SCHED_IDLE). On the CPU candidates also run at this, but no more "
-            "than 10."),
+            "when nothing else does (SCHED_IDLE), as candidates on a CPU do unless this is 0."),
       Time("tuning_kernel_limit", &Config::tuning_kernel_limit,
            "A candidate that runs longer is ended and rejected. Seconds."),
       Bytes(

@@ -52,25 +52,87 @@ TEST(MeasurementGate, ALaunchWaitsNoLongerThanTheBoundAndVoidsTheMeasurement) {
   EXPECT_TRUE(gate.End());
 }
 
-TEST(MeasurementGate, MakesAGapWhereLaunchesLeaveNone) {
+TEST(MeasurementGate, TheLastLaunchHandsTheDeviceOver) {
   MeasurementGate gate;
   gate.Enter();
-  EXPECT_FALSE(gate.TryBegin(absl::Seconds(1), absl::Milliseconds(1))) << "it does not end";
-  std::thread begin([&] { EXPECT_TRUE(gate.TryBegin(absl::Seconds(30), absl::Seconds(30))); });
+  EXPECT_FALSE(gate.Begin(absl::Seconds(1), absl::Seconds(1), absl::Milliseconds(1))) << "it does not end";
+  std::atomic<bool> begun{false};
+  std::thread begin([&] {
+    EXPECT_TRUE(gate.Begin(absl::Seconds(30), absl::Seconds(30), absl::Seconds(30)));
+    begun = true;
+  });
   std::atomic<bool> stop{false};
   std::thread next([&] {
     while (!stop) {
-      gate.Enter();  // held up as soon as a gap is being made
+      gate.Enter();  // held up as soon as the device is wanted
       gate.Leave();
     }
   });
   while (gate.held_up() == 0) std::this_thread::yield();
+  EXPECT_FALSE(begun);
   gate.Leave();
   begin.join();
   EXPECT_TRUE(gate.End());
   stop = true;
   next.join();
   EXPECT_EQ(gate.overruns(), 0u);
+}
+
+TEST(MeasurementGate, LaunchesAreLetThroughWhereTheDeviceDoesNotDrain) {
+  MeasurementGate gate;
+  gate.Enter();
+  std::thread begin([&] {
+    EXPECT_FALSE(gate.Begin(absl::Seconds(30), absl::Milliseconds(1), absl::Seconds(30)));
+  });
+  std::atomic<bool> entered{false};
+  std::thread next([&] {
+    while (!entered) {
+      gate.Enter();
+      if (gate.held_up() > 0) entered = true;
+      gate.Leave();
+    }
+  });
+  next.join();
+  begin.join();
+  gate.Leave();
+  EXPECT_EQ(gate.overruns(), 0u);
+}
+
+TEST(MeasurementGate, WhoWasHeldUpComesBeforeTheNextMeasurement) {
+  MeasurementGate gate;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(gate.TryBegin(absl::Seconds(30)));
+    const uint64_t before = gate.held_up();
+    std::atomic<bool> entered{false};
+    std::thread launch([&] {
+      gate.Enter();
+      entered = true;
+      gate.Leave();
+    });
+    while (gate.held_up() == before) std::this_thread::yield();
+    gate.End();
+    while (!gate.TryBegin(absl::Seconds(30))) std::this_thread::yield();
+    EXPECT_TRUE(entered);
+    EXPECT_TRUE(gate.End());
+    launch.join();
+  }
+}
+
+TEST(MeasurementGate, KnowsWhatLaunchesTypicallyTake) {
+  MeasurementGate gate;
+  for (int i = 0; i < 63; ++i) {
+    gate.Enter();
+    gate.Leave(i % 3 == 0 ? 1e-4 : 1e-3);
+  }
+  EXPECT_EQ(gate.TypicalSeconds(), 0) << "too few";
+  gate.Enter();
+  gate.Leave(5);
+  EXPECT_NEAR(gate.TypicalSeconds(), 1e-3, 1e-9);
+  for (int i = 0; i < 64; ++i) {
+    gate.Enter();
+    gate.Leave(i % 2 == 0 ? 2e-4 : 0);  // failures do not count
+  }
+  EXPECT_NEAR(gate.TypicalSeconds(), 2e-4, 1e-9) << "half of the latest ones";
 }
 
 TEST(MeasurementGate, UnderLoadNothingOverlaps) {

@@ -511,7 +511,7 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
     std::unique_ptr<InFlight> owned(launch);
     const bool counts = owned->gate != nullptr;
     if (counts) {
-      owned->gate->Leave();
+      owned->gate->Leave(result.status.ok() ? result.kernel_seconds : 0);
       metrics_->launches_in_flight->Decrement();
     }
     owned->response->set_queue_seconds(result.queue_seconds);

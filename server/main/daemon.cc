@@ -139,6 +139,8 @@ TunerLimits TunerLimitsOf(const Config& config) {
   limits.cpu.latency_bound = config.tuning_latency_cpu;
   limits.cpu.yields = true;
   limits.gpu.latency_bound = config.tuning_latency_gpu;
+  limits.cpu.bound_in_launches = limits.gpu.bound_in_launches =
+      static_cast<double>(config.tuning_latency_launches);
   return limits;
 }
 

@@ -118,7 +118,8 @@ int RunChildRole(const std::vector<std::string>& arguments) {
   } else if (std::optional<int> fd = IntegerFlag(arguments, "--executor-fd=")) {
     if (arguments[0] == "--role=cuda-executor") {
       prctl(PR_SET_NAME, "tessera-cuda");
-      return runtime::RunCudaExecutor(*fd, TextFlag(arguments, "--gpu="));
+      return runtime::RunCudaExecutor(*fd, TextFlag(arguments, "--gpu="),
+                                      IntegerFlag(arguments, "--poll-us=").value_or(0));
     }
     return RunExecutorRole(*fd, IntegerFlag(arguments, "--threads=").value_or(0));
   }

@@ -32,9 +32,12 @@ namespace tessera::server {
 namespace {
 
 constexpr char kVersion[] = "0.1.0";
-// Of the CPU's tuning executor, at most. Candidates yield to launches that have waited for the
-// latency bound, and still get cores enough to be measured where other processes are busy.
-constexpr uint64_t kTuningNice = 10;
+// Of the CPU's tuning executor: it computes while nobody else does (SCHED_IDLE, see roles.cc).
+constexpr int kIdleNice = 19;
+// Of a GPU's: longer than the pause between two measurements. One processor is busy while a tuning lasts.
+constexpr char kTuningPoll[] = "--poll-us=20000";
+// More often, and there would be time for little else.
+constexpr absl::Duration kShortestGiveWay = absl::Microseconds(50);
 // Compiles that run when nothing else does may last that much longer.
 constexpr int kBackgroundPatience = 5;
 // Opening the driver and making a context, on a machine that is busy.
@@ -94,7 +97,8 @@ std::function<void(const absl::Status& reason)> LogDeath(const std::string& devi
 
 // A part of the bound: a launch may meet several threads that compute in the background.
 std::string GiveWayFlag(const Config& config) {
-  return absl::StrCat("--give-way-us=", absl::ToInt64Microseconds(config.tuning_latency_cpu / 4));
+  return absl::StrCat("--give-way-us=", absl::ToInt64Microseconds(std::max(
+                                            config.tuning_latency_cpu / 4, kShortestGiveWay)));
 }
 
 std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string& binary) {
@@ -104,8 +108,7 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
     runtime::ExecutorOptions options;
     options.command = {binary, "--role=executor", absl::StrCat("--threads=", threads)};
     if (tuning) {
-      options.command.push_back(
-          absl::StrCat("--nice=", std::min(kTuningNice, config.tuning_nice)));
+      options.command.push_back(absl::StrCat("--nice=", config.tuning_nice));
       options.command.push_back(GiveWayFlag(config));
     }
     options.device = device;
@@ -116,6 +119,8 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
   auto gpu_starter = [&](const DeviceDescription& gpu, bool tuning) {
     runtime::ExecutorOptions options;
     options.command = {binary, "--role=cuda-executor", absl::StrCat("--gpu=", gpu.uuid())};
+    // Launches of clients are held up meanwhile: no sleep between measurements.
+    if (tuning) options.command.push_back(kTuningPoll);
     options.device = gpu.name;
     options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;
     options.concurrent = true;

@@ -14,7 +14,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int64_t kFloatBlock = 1024, kByteBlock = 4096;
+constexpr int64_t kFloatBlock = 1024, kWordBlock = 1024, kByteBlock = 4096;
 // Enough to keep the memory of a large GPU busy.
 constexpr uint64_t kPrograms = 1024;
 constexpr uint64_t kSums = 3;  // that a program leaves
@@ -23,7 +23,13 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 // Registering costs a twentieth of a second, once.
 constexpr absl::Duration kRegistration = absl::Seconds(2);
 
-int64_t BlockOf(const ComparedRange& range) { return range.floats ? kFloatBlock : kByteBlock; }
+int64_t BlockOf(const ComparedRange& range) {
+  return range.floats ? kFloatBlock : range.words ? kWordBlock : kByteBlock;
+}
+
+absl::string_view DtypeOf(const ComparedRange& range) {
+  return range.floats ? ShortName(*range.floats) : range.words ? "i64" : "u8";
+}
 
 uint64_t ProgramsOf(const ComparedRange& range) {
   const uint64_t block = static_cast<uint64_t>(BlockOf(range));
@@ -57,9 +63,9 @@ api::LaunchRequest ToLaunch(const ComparedRange& range, const Session& session,
                             const RegionPlace& sums) {
   api::LaunchRequest launch;
   launch.set_session(session.token());
-  launch.set_kernel(range.floats ? "compare_floats" : "compare_bytes");
+  launch.set_kernel(range.floats ? "compare_floats" : "compare_bits");
   launch.add_grid(ProgramsOf(range));
-  const absl::string_view dtype = range.floats ? ShortName(*range.floats) : "u8";
+  const absl::string_view dtype = DtypeOf(range);
   AddTensor("want_ptr", dtype, range.want, &launch);
   AddTensor("got_ptr", dtype, range.got, &launch);
   AddTensor("sums_ptr", "fp64", sums, &launch);
@@ -122,10 +128,10 @@ absl::StatusOr<std::unique_ptr<DeviceComparison>> DeviceComparison::Create(
 
   auto preparation = std::make_shared<Preparation>();
   made->preparation_ = preparation;
-  std::vector<std::optional<DType>> seen;
+  std::vector<absl::string_view> seen;
   for (const ComparedRange& range : ranges) {
-    if (std::find(seen.begin(), seen.end(), range.floats) != seen.end()) continue;
-    seen.push_back(range.floats);
+    if (std::find(seen.begin(), seen.end(), DtypeOf(range)) != seen.end()) continue;
+    seen.push_back(DtypeOf(range));
     preparation->launches.push_back(ToLaunch(range, *session, {made->sums_, 0}));
   }
   preparation->responses.resize(preparation->launches.size());

@@ -25,7 +25,8 @@ namespace tessera::server {
 struct ComparedRange {
   RegionPlace want, got;
   uint64_t begin = 0, end = 0;
-  std::optional<DType> floats;  // one that DeviceComparison::Covers; else they are bytes
+  std::optional<DType> floats;  // one that DeviceComparison::Covers; else they are bits
+  bool words = false;           // of 8 bytes; else bytes
   double root_mean_square = 0;  // of the whole reference tensor
 };
 
@@ -38,7 +39,7 @@ class DeviceComparison {
     SessionRegistry* sessions;
     bool background;  // priority of the compiles
   };
-  // Starts to compile what `ranges`, and bytes, need, and returns. `session` holds the regions and
+  // Starts to compile what `ranges` need, and returns. `session` holds the regions and
   // must outlive this object.
   static absl::StatusOr<std::unique_ptr<DeviceComparison>> Create(
       Parts parts, Session* session, Device* device, const std::vector<ComparedRange>& ranges);
@@ -46,7 +47,7 @@ class DeviceComparison {
   // Whether elements of the type can be compared but for equality.
   static bool Covers(DType dtype);
 
-  // Sums by range; of bytes only `wrong`, 0 where they are equal. At most as many as Create was
+  // Sums by range; of bits only `wrong`, 0 where they are equal. At most as many as Create was
   // given. Waits for the compiles. An error: nothing was compared.
   absl::StatusOr<std::vector<DifferenceSums>> Run(const std::vector<ComparedRange>& ranges);
 

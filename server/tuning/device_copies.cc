@@ -1,6 +1,7 @@
 // ScratchCopies in memory of the tuning executor.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -35,7 +36,10 @@ class DeviceCopies : public ScratchCopies {
   absl::Status Make(DeviceComparison::Parts parts, Session* session) {
     ASSIGN_OR_RETURN(vault_, AllocateMemory(parts.sessions, session, device_, end_));
     // First: its compiles go on meanwhile.
-    ASSIGN_OR_RETURN(comparison_, DeviceComparison::Create(parts, session, device_, AllRanges()));
+    std::vector<ComparedRange> ranges = ExactRanges();
+    for (size_t i = 0; i < views_.size(); ++i)
+      if (std::optional<ComparedRange> range = FloatRange(i)) ranges.push_back(*range);
+    ASSIGN_OR_RETURN(comparison_, DeviceComparison::Create(parts, session, device_, ranges));
     for (size_t i = 0; i < pieces_.size(); ++i) RETURN_IF_ERROR(TakeSnapshot(i));
     return absl::OkStatus();
   }
@@ -62,35 +66,40 @@ class DeviceCopies : public ScratchCopies {
     std::vector<MemoryCopy> copies;
     for (size_t i = 0; i < pieces_.size(); ++i)
       copies.push_back({{pieces_[i].ours, 0}, {vault_, slots_[i].reference}, pieces_[i].size()});
-    RETURN_IF_ERROR(CopyMemory(copies, device_));
-    // With itself: what its sums are.
-    std::vector<ComparedRange> ranges;
-    for (size_t i = 0; i < views_.size(); ++i) {
-      ranges.push_back(RangeOf(i));
-      ranges.back().got = ranges.back().want;
-    }
-    absl::StatusOr<std::vector<DifferenceSums>> sums = Compare(ranges);
-    if (sums.ok()) sums_ = *std::move(sums);
-    return absl::OkStatus();
+    std::fill(sums_.begin(), sums_.end(), std::nullopt);
+    return CopyMemory(copies, device_);
   }
 
   absl::StatusOr<std::vector<size_t>> Suspects() override {
-    const std::vector<ComparedRange> ranges = AllRanges();
+    const std::vector<ComparedRange> ranges = ExactRanges();
     absl::StatusOr<std::vector<DifferenceSums>> sums = Compare(ranges);
+    // What differs in its bits may agree up to rounding.
+    std::vector<size_t> rounded;
+    for (size_t i = 0; sums.ok() && i < views_.size(); ++i)
+      if ((*sums)[i].wrong != 0 && FloatRange(i)) rounded.push_back(i);
+    absl::StatusOr<std::vector<bool>> agrees = AgreeAsFloats(rounded);
     std::vector<size_t> suspects;
     for (size_t i = 0; i < pieces_.size(); ++i) {
-      bool agrees = sums.ok();
-      for (size_t at = 0; agrees && at < ranges.size(); ++at)
-        if (ranges[at].got.region == pieces_[i].ours)
-          agrees = ranges[at].floats ? SumsAgree(*ranges[at].floats, (*sums)[at])
-                                     : (*sums)[at].wrong == 0;
-      if (!agrees) suspects.push_back(i);
+      bool all = sums.ok() && agrees.ok();
+      for (size_t at = 0; all && at < ranges.size(); ++at) {
+        if (ranges[at].got.region != pieces_[i].ours || (*sums)[at].wrong == 0) continue;
+        const auto as_float = std::find(rounded.begin(), rounded.end(), at);
+        all = as_float != rounded.end() && (*agrees)[as_float - rounded.begin()];
+      }
+      if (!all) suspects.push_back(i);
     }
     return suspects;
   }
+  absl::StatusOr<bool> MarginsIntact() override {
+    std::vector<ComparedRange> ranges;
+    AddMargins(&ranges);
+    ASSIGN_OR_RETURN(const std::vector<DifferenceSums> sums, Compare(ranges));
+    return std::all_of(sums.begin(), sums.end(),
+                       [](const DifferenceSums& one) { return one.wrong == 0; });
+  }
   bool suspects_differ() const override {
     for (size_t i = 0; i < views_.size(); ++i)
-      if (IsFloat(views_[i].dtype) && !RangeOf(i).floats) return false;
+      if (IsFloat(views_[i].dtype) && !FloatRange(i)) return false;
     return works_;
   }
   bool exposed() const override { return true; }
@@ -128,38 +137,82 @@ class DeviceCopies : public ScratchCopies {
     return absl::OkStatus();
   }
 
-  ComparedRange RangeOf(size_t index) const {
+  // The bits from `begin` to `end`, bytes into both.
+  static ComparedRange ExactRange(RegionPlace want, RegionPlace got, uint64_t begin, uint64_t end) {
+    ComparedRange range = {std::move(want), std::move(got), begin, end};
+    range.words = begin % 8 == 0 && end % 8 == 0;
+    if (range.words) range.begin /= 8, range.end /= 8;
+    return range;
+  }
+
+  // The views, which cover their pieces, in their order; and the margins, as they were made.
+  std::vector<ComparedRange> ExactRanges() const {
+    std::vector<ComparedRange> ranges;
+    for (const ScratchView& view : views_) {
+      const ScratchPiece& piece = pieces_[view.piece];
+      const uint64_t begin = piece.lead + view.offset;
+      ranges.push_back(ExactRange({vault_, slots_[view.piece].reference}, {piece.ours, 0}, begin,
+                                  begin + view.bytes));
+    }
+    AddMargins(&ranges);
+    return ranges;
+  }
+
+  void AddMargins(std::vector<ComparedRange>* ranges) const {
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      const ScratchPiece& piece = pieces_[i];
+      const RegionPlace made = {vault_, slots_[i].snapshot}, now = {piece.ours, 0};
+      ranges->push_back(ExactRange(made, now, 0, piece.lead));
+      ranges->push_back(ExactRange(made, now, piece.end(), piece.size()));
+    }
+  }
+
+  // A view's elements; nothing where they cannot be compared but for equality.
+  std::optional<ComparedRange> FloatRange(size_t index) const {
     const ScratchView& view = views_[index];
     const ScratchPiece& piece = pieces_[view.piece];
-    ComparedRange range;
-    range.want = {vault_, slots_[view.piece].reference};
-    range.got = {piece.ours, 0};
-    range.begin = piece.lead + view.offset;
-    range.end = range.begin + view.bytes;
     const uint64_t element = static_cast<uint64_t>(ByteSize(view.dtype));
-    const double norm = sums_[index].norm;
-    if (!DeviceComparison::Covers(view.dtype) || range.begin % element != 0 ||
-        range.end % element != 0 || !std::isfinite(norm))
-      return range;
-    range.floats = view.dtype;
-    range.begin /= element;
-    range.end /= element;
+    const uint64_t begin = piece.lead + view.offset, end = begin + view.bytes;
+    const double norm = sums_[index] ? sums_[index]->norm : 0;
+    if (!DeviceComparison::Covers(view.dtype) || begin % element != 0 || end % element != 0 ||
+        !std::isfinite(norm))
+      return std::nullopt;
+    ComparedRange range = {{vault_, slots_[view.piece].reference}, {piece.ours, 0}, begin / element,
+                           end / element, view.dtype};
     if (view.bytes > 0)
       range.root_mean_square = std::sqrt(norm / static_cast<double>(view.bytes / element));
     return range;
   }
 
-  // The views, which cover their pieces; and the margins, as they were made.
-  std::vector<ComparedRange> AllRanges() const {
+  // Of some views: whether they are the reference up to rounding.
+  absl::StatusOr<std::vector<bool>> AgreeAsFloats(const std::vector<size_t>& views) {
+    // The reference with itself: what its sums are.
+    std::vector<size_t> unknown;
     std::vector<ComparedRange> ranges;
-    for (size_t i = 0; i < views_.size(); ++i) ranges.push_back(RangeOf(i));
-    for (size_t i = 0; i < pieces_.size(); ++i) {
-      const ScratchPiece& piece = pieces_[i];
-      const RegionPlace made = {vault_, slots_[i].snapshot}, now = {piece.ours, 0};
-      ranges.push_back({made, now, 0, piece.lead});
-      ranges.push_back({made, now, piece.end(), piece.size()});
+    for (size_t i : views) {
+      if (sums_[i]) continue;
+      unknown.push_back(i);
+      ranges.push_back(*FloatRange(i));
+      ranges.back().got = ranges.back().want;
     }
-    return ranges;
+    if (!unknown.empty()) {
+      ASSIGN_OR_RETURN(const std::vector<DifferenceSums> sums, Compare(ranges));
+      for (size_t i = 0; i < unknown.size(); ++i) sums_[unknown[i]] = sums[i];
+    }
+    std::vector<bool> agree(views.size(), false);
+    std::vector<size_t> compared;
+    ranges.clear();
+    for (size_t i = 0; i < views.size(); ++i) {
+      std::optional<ComparedRange> range = FloatRange(views[i]);
+      if (!range) continue;
+      compared.push_back(i);
+      ranges.push_back(*std::move(range));
+    }
+    if (ranges.empty()) return agree;
+    ASSIGN_OR_RETURN(const std::vector<DifferenceSums> sums, Compare(ranges));
+    for (size_t i = 0; i < compared.size(); ++i)
+      agree[compared[i]] = SumsAgree(*ranges[i].floats, sums[i]);
+    return agree;
   }
 
   absl::StatusOr<std::vector<DifferenceSums>> Compare(const std::vector<ComparedRange>& ranges) {
@@ -181,7 +234,7 @@ class DeviceCopies : public ScratchCopies {
   uint64_t end_ = 0, poison_ = 0, poison_bytes_ = 0;
   std::shared_ptr<Region> vault_;
   std::unique_ptr<DeviceComparison> comparison_;
-  std::vector<DifferenceSums> sums_;  // of the reference, by view
+  std::vector<std::optional<DifferenceSums>> sums_;  // of the reference, by view; once they are needed
   bool poison_made_ = false, works_ = true;
 };
 

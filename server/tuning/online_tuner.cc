@@ -27,6 +27,8 @@ constexpr double kHopeless = 1.5;
 constexpr double kGainOfASplit = 0.05;
 constexpr int kComparedConfigs = 3;
 constexpr int kNice = 10;
+// Contests that wait for their next stage; their copies stay in memory.
+constexpr size_t kBegunContests = 4;
 // A bucket with fewer launches is not weighed anew because another one was tuned.
 constexpr uint64_t kCallsWorthALook = 64;
 // What other buckets save is looked up where it is at least this share of the compiles' cost.
@@ -46,6 +48,12 @@ const Trial* TrialOf(const storage::TuningRecord& record, const storage::TuneCon
   for (const Trial& trial : record.trials())
     if (Measured(trial) && SameConfig(trial.config(), config)) return &trial;
   return nullptr;
+}
+
+// What is launched most comes first: it has the most to gain. But launches that a review has seen
+// count no more, so that all have their turn.
+double Urgency(const TuningSite& site) {
+  return static_cast<double>(site.calls() - site.reviewed_calls) * site.call_seconds();
 }
 
 double MedianOf(const Candidate& candidate) { return MedianInterval(candidate.seconds).median; }
@@ -128,13 +136,9 @@ void OnlineTuner::ReviewOtherBuckets(const Job& job) {
 }
 
 std::shared_ptr<TuningSite> OnlineTuner::NextSite(Queue* queue) {
-  // What is launched most comes first: it has the most to gain.
   auto take = [](std::vector<std::shared_ptr<TuningSite>>* sites) {
-    auto spent = [](const TuningSite& site) {
-      return static_cast<double>(site.calls()) * site.call_seconds();
-    };
-    auto most = std::max_element(sites->begin(), sites->end(), [&](const auto& a, const auto& b) {
-      return spent(*a) < spent(*b);
+    auto most = std::max_element(sites->begin(), sites->end(), [](const auto& a, const auto& b) {
+      return Urgency(*a) < Urgency(*b);
     });
     std::shared_ptr<TuningSite> site = std::move(*most);
     sites->erase(most);
@@ -157,11 +161,28 @@ void OnlineTuner::Loop(Queue* queue) {
   pthread_setname_np(pthread_self(), "tuner");
   // Copies and comparisons of memory are no matter of hurry.
   RunInBackground(kNice);
-  while (std::shared_ptr<TuningSite> site = NextSite(queue)) Review(site);
+  while (std::shared_ptr<TuningSite> site = NextSite(queue)) {
+    Review(site);
+    // One that was not kept anew has ended.
+    queue->begun.erase(std::remove_if(queue->begun.begin(), queue->begun.end(),
+                                      [&](const BegunContest& one) {
+                                        return one.site == site && site->decision().state != "tuning";
+                                      }),
+                       queue->begun.end());
+  }
+  queue->begun.clear();
+}
+
+bool OnlineTuner::AnotherIsMoreUrgent(const Job& job) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::vector<std::shared_ptr<TuningSite>>& due = QueueOf(job.site->device)->due;
+  return std::any_of(due.begin(), due.end(), [&](const std::shared_ptr<TuningSite>& site) {
+    return Urgency(*site) > Urgency(*job.site);
+  });
 }
 
 bool OnlineTuner::MustWaitForIdle(const Job& job) const {
-  return !job.pace->options().yields && job.pace->FittingShare(job.site->call_seconds()) < 1;
+  return !job.pace->options().yields && !job.pace->Fits(job.site->call_seconds());
 }
 
 void OnlineTuner::Park(const Job& job) {
@@ -178,6 +199,7 @@ void OnlineTuner::Park(const Job& job) {
 void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
   std::shared_ptr<const TuningPolicy> policy = policies_->Of(site->kernel);
   uint64_t calls = site->calls();
+  site->reviewed_calls = calls;
   if (policy->frozen || policy->kind == TuningPolicy::Kind::kFixed) {
     site->Decide(policy->frozen ? "frozen" : "fixed",
                  policy->frozen ? "stored choices are used; nothing is measured"
@@ -244,6 +266,12 @@ bool OnlineTuner::Prepare(const std::shared_ptr<TuningSite>& site,
   job->subject = *std::move(subject);
   Device* device = job->subject.device;
   job->pace = QueueOf(site->device)->pace.get();
+  job->pace->FitBound();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (auto found = overwritten_.find(site->source); found != overwritten_.end())
+      job->subject.overwritten = found->second;
+  }
   const KernelModel& kernel = *job->subject.kernel;
   const TuningPlace& place = job->subject.place;
   job->known = table_->Record(place.kernel, place.source, place.bucket, place.model);
@@ -309,6 +337,22 @@ std::unique_ptr<Contest> OnlineTuner::NewContest(const Job& job) {
   return nullptr;
 }
 
+void OnlineTuner::KeepContest(const Job& job, std::unique_ptr<Contest> contest) {
+  std::vector<BegunContest>& begun = QueueOf(job.site->device)->begun;
+  if (begun.size() == kBegunContests) begun.erase(begun.begin());
+  begun.push_back({job.site, job.launch, std::move(contest)});
+}
+
+std::unique_ptr<Contest> OnlineTuner::TakeContest(const Job& job) {
+  std::vector<BegunContest>& begun = QueueOf(job.site->device)->begun;
+  auto found = std::find_if(begun.begin(), begun.end(),
+                            [&](const BegunContest& one) { return one.site == job.site; });
+  if (found == begun.end()) return nullptr;
+  std::unique_ptr<Contest> contest = found->launch == job.launch ? std::move(found->contest) : nullptr;
+  begun.erase(found);
+  return contest;
+}
+
 // What the configuration in force loses to the best one in the buckets where both were measured,
 // beside the assumption, which weighs as much as one of them: other buckets are no proof.
 void OnlineTuner::EstimateGain(Job* job,
@@ -321,7 +365,7 @@ void OnlineTuner::EstimateGain(Job* job,
     for (const Trial& trial : job->known->trials())
       if (Measured(trial)) medians.push_back(trial.median_seconds());
     job->measured_gain = true;
-    job->gain = GainOfMore(medians, options_.stage);
+    job->gain = GainOfMore(medians, 2 * options_.stage);
     return;
   }
   for (const storage::TuningRecord& record : others) {
@@ -382,6 +426,8 @@ TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int from, int count) co
   for (int i = from; i < from + count; ++i) economics.to_compile += !job.candidates[i].compiled;
   double compile_seconds = tuner_->CompileSeconds(job.site->kernel);
   economics.compile_seconds = compile_seconds > 0 ? compile_seconds : kAssumedCompileSeconds;
+  if (job.subject.device->description().is_gpu())
+    economics.compile_seconds *= options_.compile_weight_gpu;
   economics.runs = kRunsPerCandidate;
   economics.horizon = options_.horizon_seconds;
   AddOtherBuckets(job, &economics);
@@ -409,7 +455,7 @@ void OnlineTuner::AddOtherBuckets(const Job& job, TuningEconomics* economics) co
 }
 
 bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int count,
-                                    double seconds_before) {
+                                    double seconds_before, bool later) {
   Clock::time_point start = Clock::now();
   std::vector<Candidate*> entrants;
   // The one in force and the best so far take part again: all times are of one race.
@@ -423,20 +469,34 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
   entrants.push_back(&job->candidates[0]);
   if (best > 0) entrants.push_back(&job->candidates[best]);
   for (int i = from; i < from + count; ++i) entrants.push_back(&job->candidates[i]);
-  contest->Admit(entrants);
+  contest->Admit(entrants, later);
+  if (!contest->overwritten().empty()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    overwritten_[job->site->source] = contest->overwritten();
+  }
   tuner_->ObserveCompiles(job->site->kernel, entrants);
   RaceOptions race;
   race.max_rounds = 11;
   contest->Run(entrants, race);
   if (stopping()) return false;
   double seconds = seconds_before + std::chrono::duration<double>(Clock::now() - start).count();
-  std::vector<Candidate> measured(job->candidates.begin(),
-                                  job->candidates.begin() + from + count);
   // Half a race is none: what is kept must have been compared.
-  absl::StatusOr<storage::TuningRecord> record =
-      contest->interrupted().ok()
-          ? tuner_->MakeRecord(job->subject, measured, 0, job->known, seconds)
-          : contest->interrupted();
+  absl::StatusOr<storage::TuningRecord> record = absl::CancelledError("the tuning ended early");
+  while (contest->interrupted().ok()) {
+    const std::vector<Candidate> measured(job->candidates.begin(),
+                                          job->candidates.begin() + from + count);
+    record = tuner_->MakeRecord(job->subject, measured, 0, job->known, seconds);
+    if (!record.ok()) break;
+    const storage::TuneConfig& chosen = record->trials(static_cast<int>(record->chosen())).config();
+    auto winner = std::find_if(entrants.begin(), entrants.end(), [&](const Candidate* entrant) {
+      return SameConfig(entrant->config, chosen);
+    });
+    if (winner == entrants.end()) break;
+    absl::StatusOr<bool> right = contest->Verify(*winner);
+    if (right.ok() && *right) break;
+    (*winner)->seconds.clear();
+  }
+  if (!contest->interrupted().ok()) record = contest->interrupted();
   if (!record.ok()) {
     job->site->Decide("failed", std::string(record.status().message()));
     if (absl::IsDeadlineExceeded(record.status()) && MustWaitForIdle(*job)) Park(*job);
@@ -462,7 +522,7 @@ void OnlineTuner::TuneAll(Job* job, int count) {
   job->site->Decide("tuning", absl::StrCat(count + 1, " configurations, as the policy says"));
   std::unique_ptr<Contest> contest = NewContest(*job);
   if (contest == nullptr) return;
-  if (MeasureAndPublish(job, contest.get(), 1, count, 0)) {
+  if (MeasureAndPublish(job, contest.get(), 1, count, 0, /*later=*/false)) {
     metrics_->tune_tuned->Increment();
     job->site->Decide("tuned", job->known->reason());
   }
@@ -477,7 +537,7 @@ void OnlineTuner::TuneInStages(Job* job) {
   double seconds = 0;
   while (done < all) {
     // A few at a time: what they show decides on more. First those that cost no compile.
-    int count = std::min(all - done, options_.stage);
+    int count = std::min(all - done, job->known ? 2 * options_.stage : options_.stage);
     for (int i = 1; i < count; ++i)
       if (job->candidates[done + i].compiled != job->candidates[done].compiled) count = i;
     TuningEconomics economics = EconomicsOf(*job, done, count);
@@ -500,20 +560,26 @@ void OnlineTuner::TuneInStages(Job* job) {
     }
     if (MustWaitForIdle(*job)) return Park(*job);
     site->Decide("tuning", verdict.reason);
+    site->reviewed_calls = site->calls();
+    if (contest == nullptr) contest = TakeContest(*job);
     if (contest == nullptr) contest = NewContest(*job);
     if (contest == nullptr) return;
     Clock::time_point start = Clock::now();
-    if (!MeasureAndPublish(job, contest.get(), done, count, seconds)) {
+    if (!MeasureAndPublish(job, contest.get(), done, count, seconds, /*later=*/true)) {
       if (site->decision().state != "waiting") site->SetNextReview(site->calls() * 4);
       return;
     }
     if (done == 1) metrics_->tune_tuned->Increment();
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     done += count;
+    if (done < all && AnotherIsMoreUrgent(*job)) {
+      KeepContest(*job, std::move(contest));
+      return Due(job->site);
+    }
     std::vector<double> medians;
     for (int i = 0; i < done; ++i)
       if (!job->candidates[i].seconds.empty()) medians.push_back(MedianOf(job->candidates[i]));
-    job->gain = GainOfMore(medians, options_.stage);
+    job->gain = GainOfMore(medians, 2 * options_.stage);
     job->measured_gain = true;
   }
   site->Decide("tuned",

@@ -1,9 +1,9 @@
 // Tunes while serving, without anyone waiting for it.
 //
 // Launches count at their site; when a site is due, the tuner weighs what tuning it would save and
-// cost (amortisation.h), measures inside the budget (pace.h), in two stages where the policy is
-// amortised (a few candidates that differ first, the rest when what they showed says so), and writes
-// down why. What was compiled for one bucket is weighed anew for the others. Launches that are longer
+// cost (amortisation.h), measures inside the budget (pace.h), in stages where the policy is amortised
+// (a few candidates that differ first, more when what they showed says so, and when no other site
+// is more urgent), and writes down why. What was compiled for one bucket is weighed anew for the others. Launches that are longer
 // than the latency bound are tuned once the device is idle. Later other values of a tuned bucket are
 // compared: they confirm it or split it, and an argument outside the key that changes the winner is
 // named.
@@ -11,6 +11,7 @@
 #define TESSERA_SERVER_TUNING_ONLINE_TUNER_H_
 
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -30,6 +31,8 @@ namespace tessera::server {
 struct OnlineTunerOptions {
   double assumed_gain = 0.2;      // of a kernel of which nothing is known: share of its time
   double horizon_seconds = 3600;  // how far ahead a rate is trusted
+  // Of a compile's seconds, beside those of a GPU: other processors spend them.
+  double compile_weight_gpu = 0.25;
   int stage = 4;  // candidates that are measured before more are weighed
   absl::Duration longest = absl::Minutes(10);  // one tuning
 };
@@ -66,12 +69,20 @@ class OnlineTuner {
     double gain = 0;
   };
 
+  // Between two stages of a tuning.
+  struct BegunContest {
+    std::shared_ptr<TuningSite> site;
+    std::shared_ptr<const api::LaunchRequest> launch;
+    std::unique_ptr<Contest> contest;
+  };
+
   // The sites of one device.
   struct Queue {
     std::string name;  // the device's
     std::vector<std::shared_ptr<TuningSite>> due;
     std::vector<std::shared_ptr<TuningSite>> parked;  // until the device is idle
     std::unique_ptr<Pace> pace;
+    std::vector<BegunContest> begun;  // the thread's own
     std::condition_variable wake;
     std::thread thread;
   };
@@ -83,6 +94,7 @@ class OnlineTuner {
   void Review(const std::shared_ptr<TuningSite>& site);
   // The device is too busy for launches as long as the site's: it is reviewed when it is idle.
   void Park(const Job& job);
+  bool AnotherIsMoreUrgent(const Job& job) const;
   bool MustWaitForIdle(const Job& job) const;
   // The job's kernel has new variants or times: what was decided elsewhere may change.
   void ReviewOtherBuckets(const Job& job);
@@ -90,6 +102,8 @@ class OnlineTuner {
   // says why.
   bool Prepare(const std::shared_ptr<TuningSite>& site, const TuningSite::Sample& sample, Job* job);
   std::unique_ptr<Contest> NewContest(const Job& job);
+  void KeepContest(const Job& job, std::unique_ptr<Contest> contest);
+  std::unique_ptr<Contest> TakeContest(const Job& job);
   // Of the next `count` candidates, from `from` on.
   TuningEconomics EconomicsOf(const Job& job, int from, int count) const;
   void AddOtherBuckets(const Job& job, TuningEconomics* economics) const;
@@ -98,8 +112,9 @@ class OnlineTuner {
   void TuneInStages(Job* job);
   void TuneAll(Job* job, int count);
   // Times `count` candidates more; publishes what is best so far. False: nothing ran, or the tuning
-  // ended early.
-  bool MeasureAndPublish(Job* job, Contest* contest, int from, int count, double seconds_before);
+  // ended early. `later`: see Contest::Admit.
+  bool MeasureAndPublish(Job* job, Contest* contest, int from, int count, double seconds_before,
+                         bool later);
   void CompareSamples(const std::shared_ptr<TuningSite>& site, const storage::TuningRecord& record,
                       const TuningPolicy& policy);
   // `split`: what is in force for the sample's values alone. False: it did not come to a comparison.
@@ -119,7 +134,8 @@ class OnlineTuner {
   const OnlineTunerOptions options_;
 
   std::vector<std::unique_ptr<Queue>> queues_;  // of every device that tunes; fixed after Start
-  mutable std::mutex mutex_;  // of what is in the queues
+  mutable std::mutex mutex_;  // of what is in the queues, and of what follows
+  std::map<std::string, std::vector<bool>> overwritten_;  // see TuningSubject; by source
   bool stopping_ = false;
 };
 

@@ -9,10 +9,13 @@ namespace tessera::server {
 namespace {
 
 constexpr int kMaxVoidRuns = 20;
-constexpr std::chrono::microseconds kPoll(50);
-constexpr std::chrono::milliseconds kAllowancePoll(1);
-// Without a gap for so long, one is made; and so long after that did not work.
-constexpr std::chrono::milliseconds kNoGap(10);
+constexpr std::chrono::milliseconds kPoll(1);
+// A device that had no launch for so long is taken at once; else launches have it to themselves for a
+// while after each measurement.
+constexpr absl::Duration kRest = absl::Milliseconds(1);
+constexpr std::chrono::milliseconds kBetweenTurns(10);
+// Of the bound, but no more than half of it: for draining the device, and the way there and back.
+constexpr absl::Duration kWay = absl::Microseconds(500);
 
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -30,48 +33,65 @@ double Pace::Allowance() {
   return left;
 }
 
+double Pace::LongestRun() const { return absl::ToDoubleSeconds(bound_ - std::min(bound_ / 2, kWay)); }
+
+void Pace::FitBound() {
+  const absl::Duration typical = absl::Seconds(gate_->TypicalSeconds());
+  bound_ = options_.bound_in_launches > 0 && typical > options_.latency_bound
+               ? std::max(options_.latency_bound, options_.bound_in_launches * typical)
+               : options_.latency_bound;
+}
+
 double Pace::FittingShare(double seconds) const {
-  if (seconds <= LongestRun() || idle()) return 1;
-  return LongestRun() / seconds;
+  const double longest = options_.yields ? absl::ToDoubleSeconds(options_.latency_bound) / 2
+                                         : LongestRun();
+  return seconds <= longest || idle() ? 1 : longest / seconds;
 }
 
 absl::Status Pace::AwaitAllowance(Clock::time_point deadline) {
   while (options_.device_share < 1 && Allowance() < 0) {
     if (Clock::now() > deadline)
       return absl::DeadlineExceededError("the tuner's share of the device is used up");
-    std::this_thread::sleep_for(kAllowancePoll);
+    std::this_thread::sleep_for(kPoll);
   }
   return absl::OkStatus();
 }
 
 absl::Status Pace::AwaitGap(Clock::time_point deadline) {
   deadline = std::min(deadline, Clock::now() + absl::ToChronoNanoseconds(options_.patience));
-  Clock::time_point make_one = Clock::now() + kNoGap;
-  while (!gate_->TryBegin(options_.latency_bound)) {
-    Clock::time_point now = Clock::now();
+  for (;;) {
+    if (gate_->IdleFor() >= kRest && gate_->TryBegin(bound_)) return absl::OkStatus();
+    const Clock::time_point now = Clock::now();
     if (now > deadline)
       return absl::DeadlineExceededError("the device was never free for a measurement");
-    if (now < make_one) {
+    if (now < next_turn_) {
       std::this_thread::sleep_for(kPoll);
       continue;
     }
-    if (gate_->TryBegin(options_.latency_bound, options_.latency_bound / 2)) break;
-    make_one = Clock::now() + kNoGap;
+    if (gate_->Begin(bound_, std::min(bound_ / 2, kWay), absl::FromChrono(deadline - now)))
+      return absl::OkStatus();
+    next_turn_ = Clock::now() + kBetweenTurns;
   }
-  return absl::OkStatus();
 }
 
-void Pace::Spend(Clock::time_point begin) {
-  spent_.store(spent_seconds() + Seconds(Clock::now() - begin), std::memory_order_relaxed);
+void Pace::Spend(double seconds) {
+  spent_.store(spent_seconds() + seconds, std::memory_order_relaxed);
+}
+
+bool Pace::EndTurn(Clock::time_point begin) {
+  const bool valid = gate_->End();
+  Spend(Seconds(Clock::now() - begin));
+  next_turn_ = Clock::now() + kBetweenTurns;
+  return valid;
 }
 
 absl::StatusOr<double> Pace::RunOnce(Clock::time_point deadline, double seconds, const Run& run) {
   RETURN_IF_ERROR(AwaitAllowance(deadline));
   bool is_long = seconds > LongestRun();
-  if (is_long && options_.yields) {
-    Clock::time_point begin = Clock::now();
+  if (options_.yields && !Fits(seconds)) {
+    // It takes long since it gives way: what it does is no more than what it does alone.
     absl::StatusOr<double> ran = run();
-    Spend(begin);
+    Spend(seconds);
     return ran;
   }
   Clock::time_point now = Clock::now();
@@ -89,8 +109,7 @@ absl::StatusOr<double> Pace::RunOnce(Clock::time_point deadline, double seconds,
   RETURN_IF_ERROR(AwaitGap(deadline));
   Clock::time_point begin = Clock::now();
   absl::StatusOr<double> ran = run();
-  gate_->End();
-  Spend(begin);
+  EndTurn(begin);
   return ran;
 }
 
@@ -100,8 +119,7 @@ absl::StatusOr<double> Pace::Measure(Clock::time_point deadline, const Run& run)
     RETURN_IF_ERROR(AwaitGap(deadline));
     Clock::time_point begin = Clock::now();
     absl::StatusOr<double> seconds = run();
-    bool valid = gate_->End();
-    Spend(begin);
+    bool valid = EndTurn(begin);
     if (!seconds.ok() || valid) return seconds;
   }
   return absl::DeadlineExceededError("every measurement was interrupted by launches");

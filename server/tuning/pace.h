@@ -1,9 +1,9 @@
 // When a measurement may use the device: the tuner's budget.
 //
 // A share of the device's time accrues with the clock, up to a burst; a measurement spends what it
-// took. It runs in a gap between clients' launches, or makes one, and holds launches up by no more
-// than the latency bound (MeasurementGate). What runs longer is cut down to a part of its grid, or
-// waits until the device has been idle for a while.
+// took. It runs when no client's launch has for a while, or takes the place of one now and then, and
+// holds launches up by no more than the latency bound (MeasurementGate). What runs longer is cut down
+// to a part of its grid, or waits until the device has been idle for a while.
 #ifndef TESSERA_SERVER_TUNING_PACE_H_
 #define TESSERA_SERVER_TUNING_PACE_H_
 
@@ -20,14 +20,19 @@ namespace tessera::server {
 struct PaceOptions {
   double device_share = 0.1;                             // 1: no limit
   absl::Duration latency_bound = absl::Microseconds(200);  // added to a launch
+  // Where the device's launches typically take longer than that, by the median: so many of them is
+  // the bound. They are in each other's way for as long anyhow, and a device that is busy with them
+  // has no idle time. 0: the bound holds for any launches.
+  double bound_in_launches = 0;
   absl::Duration idle_window = absl::Milliseconds(5);    // idle for this long counts as idle
   absl::Duration burst = absl::Milliseconds(200);        // of device time that may be saved up
   // How long to wait for a turn.
   absl::Duration patience = absl::Seconds(10);
   // What runs longer than the bound goes ahead after this wait, idle or not.
   absl::Duration patience_for_idle = absl::InfiniteDuration();
-  // Candidates yield to launches by themselves (a CPU, at a lower priority): what need not be timed
-  // runs beside them.
+  // Candidates yield to launches by themselves (a CPU, at a lower priority): what is too long for the
+  // bound and need not be timed runs beside them. What is timed is kept to half of `latency_bound`
+  // all the same, where its grid can be cut so small.
   bool yields = false;
 };
 
@@ -37,12 +42,19 @@ class Pace {
   using Clock = std::chrono::steady_clock;
   using Run = std::function<absl::StatusOr<double>()>;  // returns seconds on the device
   // `gate` must outlive it.
-  Pace(MeasurementGate* gate, PaceOptions options) : gate_(gate), options_(options) {}
+  Pace(MeasurementGate* gate, PaceOptions options)
+      : gate_(gate), options_(options), bound_(options.latency_bound) {}
+
+  // Fits the latency bound to the launches of late. It stays until the next call.
+  void FitBound();
+  absl::Duration latency_bound() const { return bound_; }
 
   // No client has launched anything for a while.
   bool idle() const { return gate_->IdleFor() >= options_.idle_window; }
 
-  // What share of a launch of `seconds` fits now: 1, or less while clients are busy.
+  // Whether a launch of `seconds` may run whole now, in a turn.
+  bool Fits(double seconds) const { return seconds <= LongestRun() || idle(); }
+  // What share of it is to be timed: 1, or less while clients are busy.
   double FittingShare(double seconds) const;
 
   // Waits for its turn, then calls `run`; again if a client's launch went on before its end.
@@ -60,14 +72,16 @@ class Pace {
 
  private:
   double Allowance();  // device seconds that may be spent now
-  // Half the bound is for making the gap and for the way to the device and back.
-  double LongestRun() const { return absl::ToDoubleSeconds(options_.latency_bound) / 2; }
+  double LongestRun() const;
   absl::Status AwaitAllowance(Clock::time_point deadline);
   absl::Status AwaitGap(Clock::time_point deadline);
-  void Spend(Clock::time_point begin);
+  void Spend(double seconds);
+  bool EndTurn(Clock::time_point begin);  // whether what was measured counts
 
   MeasurementGate* const gate_;
   const PaceOptions options_;
+  absl::Duration bound_;
+  Clock::time_point next_turn_;  // among launches that leave the device no rest
   const Clock::time_point start_ = Clock::now();
   std::atomic<double> spent_{0};
   double lost_ = 0;  // allowance that ran over the burst

@@ -1,5 +1,6 @@
 #include "server/tuning/pace.h"
 
+#include <atomic>
 #include <thread>
 
 #include "gtest/gtest.h"
@@ -22,7 +23,54 @@ TEST(Pace, CutsDownWhatIsLongerThanTheBoundWhileClientsAreBusy) {
   EXPECT_EQ(pace.FittingShare(1), 1) << "nobody is there";
   gate.Enter();
   EXPECT_EQ(pace.FittingShare(0.001), 1);
-  EXPECT_NEAR(pace.FittingShare(0.05), 0.1, 1e-9) << "half of the bound is for the way";
+  EXPECT_NEAR(pace.FittingShare(0.095), 0.1, 1e-9) << "some of the bound is for the way";
+  gate.Leave();
+}
+
+TEST(Pace, TheBoundGrowsWithLaunchesThatAreLongerThanIt) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.latency_bound = absl::Milliseconds(2);
+  options.bound_in_launches = 4;
+  Pace pace(&gate, options);
+  auto launches_of = [&](double seconds) {
+    for (int i = 0; i < 64; ++i) {
+      gate.Enter();
+      gate.Leave(seconds);
+    }
+    pace.FitBound();
+  };
+  pace.FitBound();
+  EXPECT_EQ(pace.latency_bound(), absl::Milliseconds(2)) << "of launches nothing is known";
+  launches_of(0.0015);
+  EXPECT_EQ(pace.latency_bound(), absl::Milliseconds(2)) << "short ones keep the bound";
+  gate.Enter();
+  EXPECT_NEAR(pace.FittingShare(0.015), 0.1, 1e-3);
+  launches_of(0.003);
+  EXPECT_NEAR(absl::ToDoubleSeconds(pace.latency_bound()), 0.012, 1e-6);
+  EXPECT_EQ(pace.FittingShare(0.0114), 1) << "all but the way";
+  launches_of(0.001);
+  EXPECT_EQ(pace.latency_bound(), absl::Milliseconds(2));
+  gate.Leave();
+}
+
+TEST(Pace, WhatYieldsIsTimedInSmallPartsAllTheSame) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.latency_bound = absl::Milliseconds(1);
+  options.bound_in_launches = 4;
+  options.yields = true;
+  Pace pace(&gate, options);
+  for (int i = 0; i < 64; ++i) {
+    gate.Enter();
+    gate.Leave(0.003);
+  }
+  pace.FitBound();
+  gate.Enter();
+  EXPECT_TRUE(pace.Fits(0.011)) << "whole, in a turn";
+  EXPECT_FALSE(pace.Fits(0.012)) << "beside launches";
+  EXPECT_NEAR(pace.FittingShare(0.005), 0.1, 1e-9);
+  EXPECT_EQ(pace.FittingShare(0.0005), 1);
   gate.Leave();
 }
 
@@ -42,6 +90,32 @@ TEST(Pace, MeasuresAgainWhatALaunchRanBeside) {
   ASSERT_TRUE(seconds.ok()) << seconds.status();
   EXPECT_EQ(*seconds, 2);
   EXPECT_EQ(gate.overruns(), 1u);
+}
+
+TEST(Pace, TakesTheNextTurnWhereOneLaunchFollowsAnother) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.latency_bound = absl::Seconds(1);
+  Pace pace(&gate, options);
+  std::atomic<bool> stop{false};
+  std::atomic<int> launched{0};
+  std::thread client([&] {
+    while (!stop) {
+      gate.Enter();
+      auto end = Pace::Clock::now() + std::chrono::milliseconds(3);
+      while (Pace::Clock::now() < end) {
+      }
+      gate.Leave();
+      ++launched;
+    }
+  });
+  while (launched == 0) std::this_thread::yield();
+  for (int i = 0; i < 20; ++i)
+    ASSERT_TRUE(pace.Measure(Soon(), []() -> absl::StatusOr<double> { return 1; }).ok());
+  stop = true;
+  client.join();
+  EXPECT_LT(launched, 400) << "a turn comes after a pause and one launch";
+  EXPECT_EQ(gate.overruns(), 0u);
 }
 
 TEST(Pace, GivesUpOnADeviceThatIsNeverFree) {

@@ -13,7 +13,8 @@ namespace {
 // Of the sign test: at the end of a race, and for dropping out, which is asked after every round.
 constexpr double kConfident = 0.01, kBeyondChance = 0.001;
 constexpr int kFewRounds = 6;
-constexpr double kMarginOfFew = 0.05;
+// Asked after every round, chance gets many tries: who is as close as this stays.
+constexpr double kMarginOfFew = 0.05, kMargin = 0.02;
 
 }  // namespace
 
@@ -84,13 +85,15 @@ int Race::Leader() const {
 void Race::DropOut() {
   int leader = Leader();
   if (leader < 0) return;
-  double bound = MedianInterval(entrants_[leader].samples).high;
   // The extremes of a few samples hold the median less surely than an interval does.
-  if (rounds_ < kFewRounds) bound *= 1 + kMarginOfFew;
+  double bound = MedianInterval(entrants_[leader].samples).high *
+                 (1 + (rounds_ < kFewRounds ? kMarginOfFew : kMargin));
+  const double best = FasterHalf(entrants_[leader].samples);
   for (Entrant& entrant : entrants_)
     if (!entrant.out && !entrant.samples.empty() &&
         (MedianInterval(entrant.samples).low > bound ||
-         SignTest(entrants_[leader].samples, entrant.samples) < kBeyondChance))
+         (FasterHalf(entrant.samples) > best * (1 + kMargin) &&
+          SignTest(entrants_[leader].samples, entrant.samples) < kBeyondChance)))
       entrant.out = true;
 }
 

@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<Contest>> Contest::Create(
   contest->deadline_ = deadline;
   contest->expected_seconds_ = expected_seconds;
   contest->background_ = background;
+  contest->overwritten_ = subject.overwritten;
   contest->limits_ = limits;
   // Here, and not on a thread that launches share.
   ASSIGN_OR_RETURN(runtime::ExecutorClient * executor, contest->device_->Start());
@@ -192,33 +193,71 @@ absl::StatusOr<double> Contest::Estimate(const Candidate& candidate) {
     share = parts_.pace->FittingShare(kSlowest * expected_seconds_);
     if (share >= 1) return expected_seconds_;
   }
-  return parts_.pace->RunOnce(deadline_, 0, [&] { return Launch(candidate, share); });
+  auto once = [&] {
+    return parts_.pace->RunOnce(deadline_, 0, [&] { return Launch(candidate, share); });
+  };
+  ASSIGN_OR_RETURN(double seconds, once());
+  if (!parts_.pace->options().yields) return seconds;
+  // A short part: that it ran for the first time shows.
+  ASSIGN_OR_RETURN(double again, once());
+  return std::min(seconds, again);
 }
 
-absl::Status Contest::Check(Candidate* candidate) {
+absl::Status Contest::Check(Candidate* candidate, bool later) {
+  const bool yields = parts_.pace->options().yields;
   double expected = expected_seconds_;
-  if (reference_ || expected <= 0) {
+  if (reference_ || expected <= 0 || yields) {
     ASSIGN_OR_RETURN(expected, Estimate(*candidate));
   }
+  if (!reference_) return MakeReference(candidate, expected);
   // What is slower than the one in force, and too long to run between launches, is not waited for.
-  if (reference_ && !parts_.pace->options().yields && parts_.pace->FittingShare(expected) < 1 &&
-      expected > reference_->first_seconds)
+  if (!yields && !parts_.pace->Fits(expected) && expected > reference_->first_seconds)
     return absl::FailedPreconditionError(absl::StrFormat(
         "slow: by a part of its grid it takes %.3g ms, the configuration in force %.3g ms",
         expected * 1e3, reference_->first_seconds * 1e3));
-  RETURN_IF_ERROR(scratch_->Restore());
-  ASSIGN_OR_RETURN(candidate->first_seconds, parts_.pace->RunOnce(deadline_, expected, [&] {
-    return Launch(*candidate, 1);
-  }));
-  if (reference_) {
-    ASSIGN_OR_RETURN(std::string difference, scratch_->Compare());
-    return difference.empty() ? absl::OkStatus() : absl::FailedPreconditionError(difference);
+  if (later && yields && parts_.pace->FittingShare(expected) < 1) {
+    absl::StatusOr<bool> intact = scratch_->MarginsIntact();
+    if (intact.ok() && *intact) {
+      candidate->first_seconds = expected;
+      return absl::OkStatus();
+    }
   }
+  return CompareWithReference(candidate, expected);
+}
+
+absl::StatusOr<double> Contest::RunWhole(const Candidate& candidate, double expected) {
+  RETURN_IF_ERROR(scratch_->Restore());
+  ASSIGN_OR_RETURN(double seconds, parts_.pace->RunOnce(deadline_, expected, [&] {
+    return Launch(candidate, 1);
+  }));
+  // Beside launches, as it may have run, it took longer than it takes.
+  return parts_.pace->options().yields ? std::min(seconds, expected) : seconds;
+}
+
+absl::Status Contest::MakeReference(Candidate* candidate, double expected) {
+  ASSIGN_OR_RETURN(candidate->first_seconds, RunWhole(*candidate, expected));
   RETURN_IF_ERROR(scratch_->KeepReference());
   reference_ = *candidate;
+  compared_.insert(candidate->index);
   if (expected_seconds_ <= 0) expected_seconds_ = candidate->first_seconds;
-  FindOutputs();
+  FindOverwritten();
   return absl::OkStatus();
+}
+
+absl::Status Contest::CompareWithReference(Candidate* candidate, double expected) {
+  ASSIGN_OR_RETURN(candidate->first_seconds, RunWhole(*candidate, expected));
+  ASSIGN_OR_RETURN(std::string difference, scratch_->Compare());
+  if (!difference.empty()) return absl::FailedPreconditionError(difference);
+  compared_.insert(candidate->index);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Contest::Verify(Candidate* candidate) {
+  if (compared_.count(candidate->index) > 0) return true;
+  absl::Status status = CompareWithReference(candidate, candidate->first_seconds);
+  if (status.ok()) return true;
+  if (!Blame(candidate, status) || !IsSound(*candidate)) return interrupted_;
+  return false;
 }
 
 bool Contest::IsSound(const Candidate& rejected) {
@@ -239,22 +278,39 @@ bool Contest::IsSound(const Candidate& rejected) {
   return interrupted_.ok();
 }
 
-void Contest::FindOutputs() {
-  for (int i = 0; i < scratch_->tensors(); ++i) {
+absl::StatusOr<bool> Contest::AgreesPoisoned() {
+  RETURN_IF_ERROR(scratch_->Restore());
+  RETURN_IF_ERROR(
+      parts_.pace->RunOnce(deadline_, expected_seconds_, [&] { return Launch(*reference_, 1); })
+          .status());
+  return scratch_->Agrees();
+}
+
+void Contest::FindOverwritten() {
+  const int tensors = scratch_->tensors();
+  if (overwritten_.size() == static_cast<size_t>(tensors)) {
+    for (int i = 0; i < tensors; ++i) scratch_->Poison(i, overwritten_[i] && scratch_->MayPoison(i));
+    absl::StatusOr<bool> agrees = AgreesPoisoned();
+    if (agrees.ok() && *agrees) return;
+    for (int i = 0; i < tensors; ++i) scratch_->Poison(i, false);
+  }
+  overwritten_.assign(tensors, false);
+  for (int i = 0; i < tensors; ++i) {
     if (!scratch_->MayPoison(i)) continue;
     scratch_->Poison(i, true);
-    absl::Status ran = scratch_->Restore();
-    if (ran.ok())
-      ran = parts_.pace
-                ->RunOnce(deadline_, expected_seconds_, [&] { return Launch(*reference_, 1); })
-                .status();
-    absl::StatusOr<bool> agrees = ran.ok() ? scratch_->Agrees() : absl::StatusOr<bool>(ran);
-    scratch_->Poison(i, agrees.ok() && *agrees);
-    if (!ran.ok()) return;
+    absl::StatusOr<bool> agrees = AgreesPoisoned();
+    overwritten_[i] = agrees.ok() && *agrees;
+    scratch_->Poison(i, overwritten_[i]);
+    if (!agrees.ok()) return overwritten_.clear();
   }
 }
 
-void Contest::Admit(const std::vector<Candidate*>& candidates) {
+void Contest::Admit(const std::vector<Candidate*>& candidates, bool later) {
+  for (Candidate* candidate : candidates)
+    if (auto known = admitted_.find(candidate->index); candidate->index > 0 && known != admitted_.end()) {
+      candidate->admitted = true;
+      candidate->first_seconds = known->second;
+    }
   // The compiler works on the next ones while the first are checked.
   std::vector<std::shared_ptr<Pending>> prepared;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -269,9 +325,14 @@ void Contest::Admit(const std::vector<Candidate*>& candidates) {
     if (Clock::now() > deadline_ && interrupted_.ok())
       interrupted_ = absl::DeadlineExceededError("the budget ran out");
     if (!interrupted_.ok()) return;
-    absl::Duration patience = std::max(TimeLeft(deadline_), absl::ZeroDuration());
-    if (prepared[i]->status.wait_for(absl::ToChronoNanoseconds(patience)) !=
-        std::future_status::ready) {
+    // Where compiles and candidates share processors they do not run at the same time.
+    const size_t last = parts_.pace->options().yields && background_ ? prepared.size() : i + 1;
+    for (size_t j = i; j < last; ++j) {
+      if (prepared[j] == nullptr) continue;
+      absl::Duration patience = std::max(TimeLeft(deadline_), absl::ZeroDuration());
+      if (prepared[j]->status.wait_for(absl::ToChronoNanoseconds(patience)) ==
+          std::future_status::ready)
+        continue;
       interrupted_ = absl::DeadlineExceededError("the budget ran out while candidates compiled");
       return;
     }
@@ -280,9 +341,10 @@ void Contest::Admit(const std::vector<Candidate*>& candidates) {
     const bool is_there = status.ok();
     if (is_there) {
       parts_.metrics->tune_trials->Increment();
-      status = Check(candidate);
+      status = Check(candidate, later);
     }
     candidate->admitted = status.ok();
+    if (status.ok()) admitted_[candidate->index] = candidate->first_seconds;
     if (!status.ok() && !Blame(candidate, status)) return;
     if (is_there && !status.ok() && !IsSound(*candidate)) return;
   }
@@ -576,6 +638,7 @@ absl::StatusOr<storage::TuningRecord> Tuner::Tune(const api::TuneRequest& reques
   pace_options.device_share = 1;  // somebody asked for it and waits
   pace_options.patience_for_idle = absl::Seconds(1);
   Pace pace(subject.device->gate(), pace_options);
+  pace.FitBound();
   ASSIGN_OR_RETURN(std::unique_ptr<Contest> contest,
                    NewContest(request.launch(), subject, &pace, deadline, 0, false));
   std::vector<Candidate*> entrants;

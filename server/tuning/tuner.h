@@ -8,9 +8,11 @@
 #define TESSERA_SERVER_TUNING_TUNER_H_
 
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,9 @@ struct TuningSubject {
   std::shared_ptr<KernelModel> kernel;
   Device* device = nullptr;  // where it serves
   TuningPlace place;
+  // Tensors that a launch overwrites without reading, as Contest::overwritten gave them for another
+  // launch of the kernel; empty: nobody knows.
+  std::vector<bool> overwritten;
 };
 
 // Candidates for one launch. Not thread-safe; blocks.
@@ -83,9 +88,18 @@ class Contest {
 
   // Compiles them all, then runs each once and compares. The first candidate that ever runs is what
   // others are compared with: let it be the one in force. A failure is left in the candidate.
-  void Admit(const std::vector<Candidate*>& candidates);
+  // `later`: where whole runs would hold up launches, parts of the grid show how long candidates take
+  // and whether they write outside their tensors; what wins is to be compared by Verify before it is
+  // used.
+  void Admit(const std::vector<Candidate*>& candidates, bool later = false);
+  // Whether the candidate's result is right, if that was left for later. A failure is left in it. An
+  // error: nobody knows.
+  absl::StatusOr<bool> Verify(Candidate* candidate);
   // Times those that are admitted, by rounds.
   void Run(const std::vector<Candidate*>& candidates, const RaceOptions& options);
+
+  // After Admit: see TuningSubject. Empty: it was not found out.
+  const std::vector<bool>& overwritten() const { return overwritten_; }
 
   // Why it ended before everything was measured: the time, a device that is never free, the daemon
   // stops. Candidates without times or failure were left out.
@@ -101,9 +115,14 @@ class Contest {
   Contest() = default;
   std::shared_ptr<Pending> Begin(const Candidate& candidate, double grid_share, bool prepare_only);
   absl::StatusOr<double> Launch(const Candidate& candidate, double grid_share);
-  absl::Status Check(Candidate* candidate);
+  absl::Status Check(Candidate* candidate, bool later);
+  absl::StatusOr<double> RunWhole(const Candidate& candidate, double expected);
+  absl::Status MakeReference(Candidate* candidate, double expected);
+  absl::Status CompareWithReference(Candidate* candidate, double expected);
   absl::StatusOr<double> Estimate(const Candidate& candidate);
-  void FindOutputs();
+  void FindOverwritten();
+  // Whether the reference comes out the same where what is poisoned now was not restored.
+  absl::StatusOr<bool> AgreesPoisoned();
   // After a candidate that was rejected: whether it left what others are compared with as it was.
   // Else the contest is interrupted.
   bool IsSound(const Candidate& rejected);
@@ -118,6 +137,9 @@ class Contest {
   bool background_ = false;
   TunerLimits limits_;
   std::unique_ptr<ScratchLaunch> scratch_;
+  std::vector<bool> overwritten_;
+  std::map<int, double> admitted_;  // first_seconds of those that were, by index
+  std::set<int> compared_;          // indices of those whose result is right
   std::optional<Candidate> reference_;  // whose result others are compared with
   uint32_t restarts_ = 0;               // of the executor, when the contest began
   absl::Status interrupted_;

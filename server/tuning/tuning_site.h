@@ -88,8 +88,10 @@ class TuningSite : public ConfigChoices::Observer, public std::enable_shared_fro
   // Said once each. True: it is new.
   bool Warn(const std::string& warning);
 
-  // Samples that the tuner has compared with the bucket's choice; its alone.
+  // The tuner's alone. Samples that it has compared with the bucket's choice; the launches that its
+  // last review saw.
   std::set<std::string> compared;
+  uint64_t reviewed_calls = 0;
 
  private:
   const OnDue on_due_;

@@ -121,7 +121,8 @@ TEST_F(TuningTest, TunesWhatRepaysAndAbstainsFromTheRest) {
   std::set<int> configs = LaunchUntil("scaled_sum", kHot, "n=pow2:65536 ", "tuned");
   EXPECT_EQ(*configs.begin(), 1) << "the first configuration, until a better one is known";
   v1::LaunchResponse response = Run("scaled_sum", kHot);
-  EXPECT_GT(response.config(), 1) << "blocks of one element are no good for 65536";
+  EXPECT_GT(response.config(), 1) << "blocks of one element are no good for 65536: "
+                                  << SiteOf("n=pow2:65536 ").ShortDebugString();
   std::vector<v1::Tuning> tunings = Tunings();
   ASSERT_EQ(tunings.size(), 1u);
   EXPECT_EQ(tunings[0].bucket(), "n=pow2:65536 | fp32 fp32 fp32");
@@ -161,6 +162,26 @@ TEST_F(TuningTest, RejectsBadCandidatesByNameWhileServingGoesOn) {
     EXPECT_EQ(device.restarts(), 0u) << device.name() << ": candidates ran elsewhere";
     EXPECT_EQ(device.quarantined_kernels_size(), 0) << device.name();
   }
+}
+
+// Candidates are timed by parts of their grid while launches are busy; the winner is compared before it is used.
+TEST_F(TuningTest, WhatWinsByAPartOfItsGridIsComparedBeforeItIsUsed) {
+  constexpr int64_t kWide = 1 << 18;  // so that the copies to compare lie on the device
+  Start({"--tuning=amortised", "--tuning-latency-cpu=10us"});
+  for (auto* buffer : {&x_, &y_, &out_}) *buffer = Allocate(kWide * 4);
+  for (int64_t i = 0; i < kWide; ++i) x_->as<float>()[i] = y_->as<float>()[i] = static_cast<float>(i % 97);
+  LaunchUntil("with_tempting_configurations", kWide, "n=pow2:262144 ", "tuned");  // looks at results
+  for (int i = 0; i < 100; ++i) Run("with_tempting_configurations", kWide);
+  std::vector<v1::Tuning> tunings = Tunings();
+  ASSERT_EQ(tunings.size(), 1u);
+  std::map<int64_t, std::string> failures;  // by BAD
+  for (const v1::Tuning::Trial& trial : tunings[0].trials())
+    for (const v1::NamedConstant& value : trial.config().values())
+      if (value.name() == "BAD") failures[value.value().integer()] += trial.failure();
+  EXPECT_THAT(failures[1], HasSubstr("behind the end of tensor 'out_ptr'"));
+  EXPECT_THAT(failures[3], HasSubstr("wrong result in tensor 'out_ptr'"));
+  EXPECT_EQ(failures[0], "");
+  EXPECT_GT(Run("with_tempting_configurations", kWide).config(), 3) << "the right one that is fast";
 }
 
 TEST_F(TuningTest, DecisionsOutliveTheDaemonAndAreAtTheUsersOrders) {

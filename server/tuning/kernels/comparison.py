@@ -34,7 +34,7 @@ def compare_floats(want_ptr, got_ptr, sums_ptr, begin, end, tolerance, root_mean
 
 
 @triton.jit(do_not_specialize=["begin", "end"])
-def compare_bytes(want_ptr, got_ptr, sums_ptr, begin, end, BLOCK: tl.constexpr):
+def compare_bits(want_ptr, got_ptr, sums_ptr, begin, end, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     wrong = tl.zeros([BLOCK], tl.int32)
     for start in range(begin + tl.program_id(0) * BLOCK, end, tl.num_programs(0) * BLOCK):
