@@ -122,7 +122,7 @@ TEST_F(TuningTest, TunesWhatRepaysAndAbstainsFromTheRest) {
   EXPECT_EQ(*configs.begin(), 1) << "the first configuration, until a better one is known";
   v1::LaunchResponse response = Run("scaled_sum", kHot);
   EXPECT_GT(response.config(), 1) << "blocks of one element are no good for 65536: "
-                                  << SiteOf("n=pow2:65536 ").ShortDebugString();
+                                  << Tunings()[0].ShortDebugString();
   std::vector<v1::Tuning> tunings = Tunings();
   ASSERT_EQ(tunings.size(), 1u);
   EXPECT_EQ(tunings[0].bucket(), "n=pow2:65536 | fp32 fp32 fp32");
@@ -181,7 +181,8 @@ TEST_F(TuningTest, WhatWinsByAPartOfItsGridIsComparedBeforeItIsUsed) {
   EXPECT_THAT(failures[1], HasSubstr("behind the end of tensor 'out_ptr'"));
   EXPECT_THAT(failures[3], HasSubstr("wrong result in tensor 'out_ptr'"));
   EXPECT_EQ(failures[0], "");
-  EXPECT_GT(Run("with_tempting_configurations", kWide).config(), 3) << "the right one that is fast";
+  EXPECT_GT(Run("with_tempting_configurations", kWide).config(), 3)
+      << "the right one that is fast: " << Tunings()[0].ShortDebugString();
 }
 
 TEST_F(TuningTest, DecisionsOutliveTheDaemonAndAreAtTheUsersOrders) {
