@@ -275,7 +275,8 @@ std::vector<Setting> MakeSettings() {
            "A candidate that runs longer is ended and rejected. Seconds."),
       Bytes(
           "tuning_scratch_bytes", &Config::tuning_scratch_bytes,
-          "Memory for copies of a launch's buffers while its configurations are measured, bytes."),
+          "Memory for copies of a launch's buffers while its configurations are measured, bytes; half as "
+          "much again for tunings that wait for their turn."),
       Time("drain_limit", &Config::drain_limit,
            "After SIGTERM, how long launches in flight may still run before the daemon ends. "
            "Seconds."),

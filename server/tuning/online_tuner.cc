@@ -163,11 +163,12 @@ void OnlineTuner::Loop(Queue* queue) {
   RunInBackground(kNice);
   while (std::shared_ptr<TuningSite> site = NextSite(queue)) {
     Review(site);
-    // One that was not kept anew has ended.
-    queue->begun.erase(std::remove_if(queue->begun.begin(), queue->begun.end(),
-                                      [&](const BegunContest& one) {
-                                        return one.site == site && site->decision().state != "tuning";
-                                      }),
+    // The site of one that waits is due; else it was given up.
+    auto is_due = [&](const BegunContest& one) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      return std::find(queue->due.begin(), queue->due.end(), one.site) != queue->due.end();
+    };
+    queue->begun.erase(std::stable_partition(queue->begun.begin(), queue->begun.end(), is_due),
                        queue->begun.end());
   }
   queue->begun.clear();
@@ -339,8 +340,13 @@ std::unique_ptr<Contest> OnlineTuner::NewContest(const Job& job) {
 
 void OnlineTuner::KeepContest(const Job& job, std::unique_ptr<Contest> contest) {
   std::vector<BegunContest>& begun = QueueOf(job.site->device)->begun;
-  if (begun.size() == kBegunContests) begun.erase(begun.begin());
-  begun.push_back({job.site, job.launch, std::move(contest)});
+  begun.push_back({job.site, job.launch, Clock::now(), std::move(contest)});
+  uint64_t bytes = 0;
+  for (const BegunContest& one : begun) bytes += one.contest->scratch_bytes();
+  while (!begun.empty() && (begun.size() > kBegunContests || bytes > tuner_->limits().scratch_bytes / 2)) {
+    bytes -= begun.front().contest->scratch_bytes();
+    begun.erase(begun.begin());
+  }
 }
 
 std::unique_ptr<Contest> OnlineTuner::TakeContest(const Job& job) {
@@ -348,7 +354,9 @@ std::unique_ptr<Contest> OnlineTuner::TakeContest(const Job& job) {
   auto found = std::find_if(begun.begin(), begun.end(),
                             [&](const BegunContest& one) { return one.site == job.site; });
   if (found == begun.end()) return nullptr;
-  std::unique_ptr<Contest> contest = found->launch == job.launch ? std::move(found->contest) : nullptr;
+  std::unique_ptr<Contest> contest;
+  if (found->launch == job.launch && absl::FromChrono(Clock::now() - found->since) < options_.longest / 2)
+    contest = std::move(found->contest);
   begun.erase(found);
   return contest;
 }
@@ -476,7 +484,7 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
   }
   tuner_->ObserveCompiles(job->site->kernel, entrants);
   RaceOptions race;
-  race.max_rounds = 11;
+  race.max_rounds = 21;
   contest->Run(entrants, race);
   if (stopping()) return false;
   double seconds = seconds_before + std::chrono::duration<double>(Clock::now() - start).count();
@@ -699,9 +707,12 @@ bool OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& bucket,
 
 void OnlineTuner::FillBudget(tessera::v1::ExplainTuningsResponse::Budget* budget) const {
   // Of the default device; figures of use are sums over all.
-  const PaceOptions& pace = tuner_->PaceFor(*devices_->all()[0]);
+  const Device& device = *devices_->all()[0];
+  const PaceOptions& pace = tuner_->PaceFor(device);
+  const Queue* queue = QueueOf(device.name());
   budget->set_device_share(pace.device_share);
-  budget->set_latency_bound_seconds(absl::ToDoubleSeconds(pace.latency_bound));
+  budget->set_latency_bound_seconds(
+      absl::ToDoubleSeconds(queue == nullptr ? pace.latency_bound : queue->pace->latency_bound()));
   for (const std::unique_ptr<Queue>& queue : queues_) {
     const Pace& used = *queue->pace;
     budget->set_spent_seconds(budget->spent_seconds() + used.spent_seconds());

@@ -31,8 +31,8 @@ namespace tessera::server {
 struct OnlineTunerOptions {
   double assumed_gain = 0.2;      // of a kernel of which nothing is known: share of its time
   double horizon_seconds = 3600;  // how far ahead a rate is trusted
-  // Of a compile's seconds, beside those of a GPU: other processors spend them.
-  double compile_weight_gpu = 0.25;
+  // A compile's seconds, beside seconds of a GPU: other processors spend them.
+  double compile_weight_gpu = 0.5;
   int stage = 4;  // candidates that are measured before more are weighed
   absl::Duration longest = absl::Minutes(10);  // one tuning
 };
@@ -73,6 +73,7 @@ class OnlineTuner {
   struct BegunContest {
     std::shared_ptr<TuningSite> site;
     std::shared_ptr<const api::LaunchRequest> launch;
+    Pace::Clock::time_point since;
     std::unique_ptr<Contest> contest;
   };
 

@@ -33,13 +33,16 @@ double Pace::Allowance() {
   return left;
 }
 
-double Pace::LongestRun() const { return absl::ToDoubleSeconds(bound_ - std::min(bound_ / 2, kWay)); }
+double Pace::LongestRun() const { 
+  return absl::ToDoubleSeconds(latency_bound() - std::min(latency_bound() / 2, kWay));
+}
 
 void Pace::FitBound() {
   const absl::Duration typical = absl::Seconds(gate_->TypicalSeconds());
-  bound_ = options_.bound_in_launches > 0 && typical > options_.latency_bound
-               ? std::max(options_.latency_bound, options_.bound_in_launches * typical)
-               : options_.latency_bound;
+  absl::Duration bound = options_.latency_bound;
+  if (options_.bound_in_launches > 0 && typical > bound)
+    bound = std::max(bound, options_.bound_in_launches * typical);
+  bound_ns_.store(absl::ToInt64Nanoseconds(bound), std::memory_order_relaxed);
 }
 
 double Pace::FittingShare(double seconds) const {
@@ -59,8 +62,9 @@ absl::Status Pace::AwaitAllowance(Clock::time_point deadline) {
 
 absl::Status Pace::AwaitGap(Clock::time_point deadline) {
   deadline = std::min(deadline, Clock::now() + absl::ToChronoNanoseconds(options_.patience));
+  const absl::Duration bound = latency_bound();
   for (;;) {
-    if (gate_->IdleFor() >= kRest && gate_->TryBegin(bound_)) return absl::OkStatus();
+    if (gate_->IdleFor() >= kRest && gate_->TryBegin(bound)) return absl::OkStatus();
     const Clock::time_point now = Clock::now();
     if (now > deadline)
       return absl::DeadlineExceededError("the device was never free for a measurement");
@@ -68,7 +72,7 @@ absl::Status Pace::AwaitGap(Clock::time_point deadline) {
       std::this_thread::sleep_for(kPoll);
       continue;
     }
-    if (gate_->Begin(bound_, std::min(bound_ / 2, kWay), absl::FromChrono(deadline - now)))
+    if (gate_->Begin(bound, std::min(bound / 2, kWay), absl::FromChrono(deadline - now)))
       return absl::OkStatus();
     next_turn_ = Clock::now() + kBetweenTurns;
   }

@@ -43,11 +43,13 @@ class Pace {
   using Run = std::function<absl::StatusOr<double>()>;  // returns seconds on the device
   // `gate` must outlive it.
   Pace(MeasurementGate* gate, PaceOptions options)
-      : gate_(gate), options_(options), bound_(options.latency_bound) {}
+      : gate_(gate), options_(options), bound_ns_(absl::ToInt64Nanoseconds(options.latency_bound)) {}
 
   // Fits the latency bound to the launches of late. It stays until the next call.
   void FitBound();
-  absl::Duration latency_bound() const { return bound_; }
+  absl::Duration latency_bound() const {
+    return absl::Nanoseconds(bound_ns_.load(std::memory_order_relaxed));
+  }
 
   // No client has launched anything for a while.
   bool idle() const { return gate_->IdleFor() >= options_.idle_window; }
@@ -80,7 +82,7 @@ class Pace {
 
   MeasurementGate* const gate_;
   const PaceOptions options_;
-  absl::Duration bound_;
+  std::atomic<int64_t> bound_ns_;
   Clock::time_point next_turn_;  // among launches that leave the device no rest
   const Clock::time_point start_ = Clock::now();
   std::atomic<double> spent_{0};

@@ -5,7 +5,8 @@
 // distribution-free: order statistics around the median hold it with 95 % confidence (David and Nagaraja, Order Statistics,
 // 3rd ed., 7.1); of fewer than six samples the extremes. A configuration drops out when its lower bound lies above the
 // leader's upper bound, or when the leader was faster in so many rounds that chance is out of the question (the sign test,
-// which noise common to a round does not touch).
+// which noise common to a round does not touch), but never while it is within 2 % of the leader: the question is asked again and
+// again.
 #ifndef TESSERA_SERVER_TUNING_RACE_H_
 #define TESSERA_SERVER_TUNING_RACE_H_
 

@@ -137,6 +137,7 @@ absl::Status ScratchLaunch::MakeCopies(DeviceComparison::Parts parts, uint64_t m
   if (copies_ == nullptr) {
     ASSIGN_OR_RETURN(copies_, MakeHostCopies(pieces_, sessions_));
   }
+  bytes_ = std::max(on_host, DeviceCopiesBytes(pieces_));
   for (ScratchPiece& piece : pieces_) piece.theirs.reset();
   return absl::OkStatus();
 }

@@ -36,6 +36,9 @@ class ScratchLaunch {
   // The launch on the copies.
   const api::LaunchRequest& request() const { return request_; }
 
+  // Of all copies.
+  uint64_t bytes() const { return bytes_; }
+
   // The snapshot again, margins included.
   absl::Status Restore();
   // What Triton's autotuner does before every timed run: zeroes what reset_to_zero names, restores
@@ -85,6 +88,7 @@ class ScratchLaunch {
   std::vector<ScratchView> views_;
   std::vector<api::TensorRef*> on_wire_;  // of the views, in `request_`
   std::unique_ptr<ScratchCopies> copies_;
+  uint64_t bytes_ = 0;
   api::LaunchRequest request_;
 };
 

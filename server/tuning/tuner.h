@@ -2,8 +2,9 @@
 //
 // Candidates run in a tuning executor of the device, which maps no memory of clients. Each is
 // compiled, runs once on fresh copies, and must give what the configuration in force gives, without
-// touching the margins of its tensors; only then is it timed. One that faults, hangs or is wrong is
-// rejected by name and costs only itself.
+// touching the margins of its tensors; only then is it timed. (Where whole runs would hold up
+// launches, parts of the grid are timed first, and the winner is compared before it is used.) One that
+// faults, hangs or is wrong is rejected by name and costs only itself.
 #ifndef TESSERA_SERVER_TUNING_TUNER_H_
 #define TESSERA_SERVER_TUNING_TUNER_H_
 
@@ -100,6 +101,9 @@ class Contest {
 
   // After Admit: see TuningSubject. Empty: it was not found out.
   const std::vector<bool>& overwritten() const { return overwritten_; }
+
+  // Of the copies, all together.
+  uint64_t scratch_bytes() const { return scratch_->bytes(); }
 
   // Why it ended before everything was measured: the time, a device that is never free, the daemon
   // stops. Candidates without times or failure were left out.
