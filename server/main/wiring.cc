@@ -32,9 +32,7 @@ namespace tessera::server {
 namespace {
 
 constexpr char kVersion[] = "0.1.0";
-// Of the CPU's tuning executor: it computes while nobody else does (SCHED_IDLE, see roles.cc).
-constexpr int kIdleNice = 19;
-// Of a GPU's: longer than the pause between two measurements. One processor is busy while a tuning lasts.
+// Of a GPU's tuning executor: longer than the pause between two measurements. One processor is busy while a tuning lasts.
 constexpr char kTuningPoll[] = "--poll-us=20000";
 // More often, and there would be time for little else.
 constexpr absl::Duration kShortestGiveWay = absl::Microseconds(50);

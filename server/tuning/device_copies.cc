@@ -90,12 +90,12 @@ class DeviceCopies : public ScratchCopies {
     }
     return suspects;
   }
-  absl::StatusOr<bool> MarginsIntact() override {
+  bool MarginsIntact() override {
     std::vector<ComparedRange> ranges;
     AddMargins(&ranges);
-    ASSIGN_OR_RETURN(const std::vector<DifferenceSums> sums, Compare(ranges));
-    return std::all_of(sums.begin(), sums.end(),
-                       [](const DifferenceSums& one) { return one.wrong == 0; });
+    absl::StatusOr<std::vector<DifferenceSums>> sums = Compare(ranges);
+    return sums.ok() && std::all_of(sums->begin(), sums->end(),
+                                    [](const DifferenceSums& one) { return one.wrong == 0; });
   }
   bool suspects_differ() const override {
     for (size_t i = 0; i < views_.size(); ++i)

@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds kPoll(1);
 // while after each measurement.
 constexpr absl::Duration kRest = absl::Milliseconds(1);
 constexpr std::chrono::milliseconds kBetweenTurns(10);
+// Of a shorter part the fixed cost of a launch would be most; and be counted as often as it goes into the whole.
+constexpr absl::Duration kShortestPart = absl::Microseconds(100);
 // Of the bound, but no more than half of it: for draining the device, and the way there and back.
 constexpr absl::Duration kWay = absl::Microseconds(500);
 
@@ -46,8 +48,9 @@ void Pace::FitBound() {
 }
 
 double Pace::FittingShare(double seconds) const {
-  const double longest = options_.yields ? absl::ToDoubleSeconds(options_.latency_bound) / 2
-                                         : LongestRun();
+  const double longest =
+      options_.yields ? absl::ToDoubleSeconds(std::max(options_.latency_bound / 2, kShortestPart))
+                      : LongestRun();
   return seconds <= longest || idle() ? 1 : longest / seconds;
 }
 

@@ -32,7 +32,7 @@ struct PaceOptions {
   absl::Duration patience_for_idle = absl::InfiniteDuration();
   // Candidates yield to launches by themselves (a CPU, at a lower priority): what is too long for the
   // bound and need not be timed runs beside them. What is timed is kept to half of `latency_bound`
-  // all the same, where its grid can be cut so small.
+  // all the same, where its grid can be cut so small, but to no less than 100 us.
   bool yields = false;
 };
 

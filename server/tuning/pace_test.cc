@@ -17,6 +17,14 @@ PaceOptions Unlimited() {
   return options;
 }
 
+// So many that their time is known as what launches typically take.
+void Launch(double seconds, MeasurementGate* gate) {
+  for (int i = 0; i < 64; ++i) {
+    gate->Enter();
+    gate->Leave(seconds);
+  }
+}
+
 TEST(Pace, CutsDownWhatIsLongerThanTheBoundWhileClientsAreBusy) {
   MeasurementGate gate;
   Pace pace(&gate, Unlimited());
@@ -33,23 +41,19 @@ TEST(Pace, TheBoundGrowsWithLaunchesThatAreLongerThanIt) {
   options.latency_bound = absl::Milliseconds(2);
   options.bound_in_launches = 4;
   Pace pace(&gate, options);
-  auto launches_of = [&](double seconds) {
-    for (int i = 0; i < 64; ++i) {
-      gate.Enter();
-      gate.Leave(seconds);
-    }
-    pace.FitBound();
-  };
   pace.FitBound();
   EXPECT_EQ(pace.latency_bound(), absl::Milliseconds(2)) << "of launches nothing is known";
-  launches_of(0.0015);
+  Launch(0.0015, &gate);
+  pace.FitBound();
   EXPECT_EQ(pace.latency_bound(), absl::Milliseconds(2)) << "short ones keep the bound";
   gate.Enter();
   EXPECT_NEAR(pace.FittingShare(0.015), 0.1, 1e-3);
-  launches_of(0.003);
+  Launch(0.003, &gate);
+  pace.FitBound();
   EXPECT_NEAR(absl::ToDoubleSeconds(pace.latency_bound()), 0.012, 1e-6);
   EXPECT_EQ(pace.FittingShare(0.0114), 1) << "all but the way";
-  launches_of(0.001);
+  Launch(0.001, &gate);
+  pace.FitBound();
   EXPECT_EQ(pace.latency_bound(), absl::Milliseconds(2));
   gate.Leave();
 }
@@ -61,16 +65,15 @@ TEST(Pace, WhatYieldsIsTimedInSmallPartsAllTheSame) {
   options.bound_in_launches = 4;
   options.yields = true;
   Pace pace(&gate, options);
-  for (int i = 0; i < 64; ++i) {
-    gate.Enter();
-    gate.Leave(0.003);
-  }
+  Launch(0.003, &gate);
   pace.FitBound();
   gate.Enter();
   EXPECT_TRUE(pace.Fits(0.011)) << "whole, in a turn";
   EXPECT_FALSE(pace.Fits(0.012)) << "beside launches";
   EXPECT_NEAR(pace.FittingShare(0.005), 0.1, 1e-9);
   EXPECT_EQ(pace.FittingShare(0.0005), 1);
+  options.latency_bound = absl::Microseconds(10);
+  EXPECT_NEAR(Pace(&gate, options).FittingShare(0.001), 0.1, 1e-9) << "not so small that overhead is most of it";
   gate.Leave();
 }
 

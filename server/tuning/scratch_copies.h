@@ -55,8 +55,8 @@ class ScratchCopies {
   virtual absl::Status KeepReference() = 0;
   // Pieces that are not known to be as the reference up to rounding, with their margins untouched.
   virtual absl::StatusOr<std::vector<size_t>> Suspects() = 0;
-  // Whether all margins are as they were made. Quick; an error: nobody knows.
-  virtual absl::StatusOr<bool> MarginsIntact() = 0;
+  // Whether all margins are as they were made, where that is quick to tell; else false.
+  virtual bool MarginsIntact() = 0;
   // Whether suspects do differ, but for a hair's breadth. Else nobody has looked at them.
   virtual bool suspects_differ() const = 0;
   // Whether candidates could reach what they are restored from and compared with.

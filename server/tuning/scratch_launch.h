@@ -60,7 +60,7 @@ class ScratchLaunch {
   // The same, empty; else what is wrong, with the tensor's name.
   absl::StatusOr<std::string> Compare();
   // Whether nothing outside the tensors was written, as far as their margins tell; see ScratchCopies.
-  absl::StatusOr<bool> MarginsIntact() { return copies_->MarginsIntact(); }
+  bool MarginsIntact() { return copies_->MarginsIntact(); }
   // Whether a candidate could damage the reference, or what Restore writes.
   bool exposed() const { return copies_->exposed(); }
 

@@ -82,6 +82,10 @@ absl::Duration TimeLeft(Clock::time_point deadline) {
 
 }  // namespace
 
+bool Measured(const storage::TuningRecord::Trial& trial) {
+  return trial.failure().empty() && trial.samples() > 0;
+}
+
 std::string ConfigText(const storage::TuneConfig& config) {
   std::vector<std::string> parts;
   for (const storage::NamedConstant& value : config.values())
@@ -215,12 +219,9 @@ absl::Status Contest::Check(Candidate* candidate, bool later) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "slow: by a part of its grid it takes %.3g ms, the configuration in force %.3g ms",
         expected * 1e3, reference_->first_seconds * 1e3));
-  if (later && yields && parts_.pace->FittingShare(expected) < 1) {
-    absl::StatusOr<bool> intact = scratch_->MarginsIntact();
-    if (intact.ok() && *intact) {
-      candidate->first_seconds = expected;
-      return absl::OkStatus();
-    }
+  if (later && yields && parts_.pace->FittingShare(expected) < 1 && scratch_->MarginsIntact()) {
+    candidate->first_seconds = expected;
+    return absl::OkStatus();
   }
   return CompareWithReference(candidate, expected);
 }

@@ -222,6 +222,9 @@ class Tuner {
   absl::flat_hash_map<std::string, double> compile_seconds_;  // by kernel; moving average
 };
 
+// Whether it has a time.
+bool Measured(const storage::TuningRecord::Trial& trial);
+
 // "BLOCK_M=64 BLOCK_N=128 num_warps=8"
 std::string ConfigText(const storage::TuneConfig& config);
 
