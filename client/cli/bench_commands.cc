@@ -24,7 +24,7 @@ namespace {
 
 struct TraceWords {
   std::string output = "trace-study", device, size, effort = "quick";
-  int calls = 10000, rounds = 1;
+  int calls = 10000, rounds = 3;
   uint64_t seed = 1;
   std::vector<std::string> policies, traces, daemon_flags;
   bool check = false;
@@ -89,11 +89,11 @@ absl::StatusOr<WorkloadSize> SizeOf(const TraceWords& words, const NewDaemon& ne
   return choice.is_gpu ? WorkloadSize::kLarge : WorkloadSize::kSmall;
 }
 
-// A trace of some hundred calls is over in seconds, in which a machine can be slow by chance.
-constexpr int kRoundsOfTheShortTrace = 5;
+// A trace of some hundred calls is over in less than a second, in which a machine can be slow by chance: so often run those
+// that a goal compares.
+constexpr int kRoundsOfTheShortTrace = 31;
 
-// All policies in turns, as many rounds as are wanted; of each the run whose total time is the
-// median.
+// All policies in turns, as many rounds as are wanted.
 absl::StatusOr<TraceResult> RunTrace(Workload workload, const TraceWords& words,
                                      const NewDaemon& new_daemon, const StudyOptions& options) {
   std::vector<StudyPolicy> policies;
@@ -108,20 +108,24 @@ absl::StatusOr<TraceResult> RunTrace(Workload workload, const TraceWords& words,
                                   [](const StudyPolicy& policy) { return policy.first_use; }),
                    policies.end());
   int rounds = is_short ? std::max(words.rounds, kRoundsOfTheShortTrace) : words.rounds;
-  std::vector<std::vector<PolicyRun>> runs(policies.size());
+  TraceResult result;
+  result.rounds.resize(rounds);
   for (int round = 0; round < rounds; ++round)
     for (size_t i = 0; i < policies.size(); ++i) {
-      size_t turn = round % 2 == 0 ? i : policies.size() - 1 - i;
-      if (is_short && policies[turn].first_use && round >= words.rounds) continue;
-      ASSIGN_OR_RETURN(PolicyRun run, RunPolicy(workload, policies[turn], new_daemon, options));
-      runs[turn].push_back(std::move(run));
+      const StudyPolicy& policy = policies[round % 2 == 0 ? i : policies.size() - 1 - i];
+      if (round >= words.rounds && policy.name != "fixed" && policy.name != "amortised") continue;
+      ASSIGN_OR_RETURN(PolicyRun run, RunPolicy(workload, policy, new_daemon, options));
+      result.rounds[round].push_back(std::move(run));
     }
-  TraceResult result;
-  for (std::vector<PolicyRun>& of_policy : runs) {
-    std::sort(of_policy.begin(), of_policy.end(), [](const PolicyRun& a, const PolicyRun& b) {
-      return a.total_seconds < b.total_seconds;
+  for (const StudyPolicy& policy : policies) {
+    std::vector<const PolicyRun*> runs;
+    for (const std::vector<PolicyRun>& round : result.rounds)
+      for (const PolicyRun& run : round)
+        if (run.policy == policy.name) runs.push_back(&run);
+    std::sort(runs.begin(), runs.end(), [](const PolicyRun* a, const PolicyRun* b) {
+      return a->total_seconds < b->total_seconds;
     });
-    result.runs.push_back(std::move(of_policy[of_policy.size() / 2]));
+    result.runs.push_back(*runs[runs.size() / 2]);
   }
   if (!is_short) {
     ASSIGN_OR_RETURN(result.side_by_side,
@@ -204,8 +208,8 @@ void AddTrace(CLI::App& bench, CommandContext& context, Action* action) {
       ->check(CLI::Range(20, 1000000));
   trace
       ->add_option("--rounds", words->rounds,
-                   "runs of each policy, in turns; the one with the median total time counts (1; "
-                   "of the short trace at least 5)")
+                   "runs of each policy, in turns; goals are of the medians (3; what the goals of the "
+                   "short trace compare runs at least 31 times)")
       ->check(CLI::PositiveNumber);
   trace->add_option("--seed", words->seed, "of the traces (1)");
   trace->add_option("--device", words->device, "cpu, cuda, cuda:1; the first GPU, else the CPU");

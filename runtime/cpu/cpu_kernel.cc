@@ -1,8 +1,10 @@
 #include "runtime/cpu/cpu_kernel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -18,6 +20,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double NanosSince(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
+
+// Of the calling thread's processor.
+uint64_t ThreadNanos() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
 
 // Waking a sleeping thread costs the caller 2 to 5 us: below twice that, sharing the work does not pay.
 constexpr double kShortLaunchNanos = 10'000;
@@ -87,7 +96,9 @@ class CpuLaunch {
       Fail(first, absl::ResourceExhaustedError(absl::StrCat("no memory for ", scratch_bytes_, " bytes of scratch")));
       return;
     }
+    const uint64_t begin = launch_.processor_ns != nullptr ? ThreadNanos() : 0;
     entry_(launch_.params.data(), launch_.grid, first, last, &context);
+    if (launch_.processor_ns != nullptr) processor_ns_.fetch_add(ThreadNanos() - begin, std::memory_order_relaxed);
     thread_scratch.Trim();
     if (!piece.printed.lines.empty()) {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -99,6 +110,7 @@ class CpuLaunch {
     }
   }
 
+  uint64_t processor_ns() const { return processor_ns_.load(std::memory_order_relaxed); }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   // When all pieces have ended: hands the printed lines over.
@@ -139,6 +151,7 @@ class CpuLaunch {
   const uint64_t scratch_bytes_;
   const uint64_t scratch_align_;
   std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> processor_ns_{0};
   std::atomic<uint64_t> lines_{0};
   std::mutex mutex_;
   std::vector<PrintedPiece> printed_;  // guarded by mutex_
@@ -181,11 +194,13 @@ absl::Status CpuKernel::Run(const Launch& request) {
     return absl::InvalidArgumentError(absl::StrCat("kernel ", name_, ": the grid has 2^62 program instances or more"));
   const uint64_t total = plane * request.grid[2];
   CpuLaunch launch(entry_, request, scratch_bytes_, scratch_align_);
+  bool in_threads = false;
   if (total == 1) {
     launch.RunPiece(0, 1);
   } else if (total > 1) {
     const uint64_t begin = RunShort(launch, total);
     if (begin < total && !launch.failed()) {
+      in_threads = true;
       const uint64_t rest = total - begin;
       const uint64_t threads = pool_->threads();
       const uint64_t cheap = static_cast<uint64_t>(kPieceNanos / std::max(1.0, instance_nanos_.load(std::memory_order_relaxed)));
@@ -198,6 +213,10 @@ absl::Status CpuKernel::Run(const Launch& request) {
       });
       instance_nanos_.store(static_cast<double>(nanos.load(std::memory_order_relaxed)) / rest, std::memory_order_relaxed);
     }
+  }
+  if (request.processor_ns != nullptr && total > 0) {
+    const uint64_t threads = in_threads ? static_cast<uint64_t>(pool_->threads()) : 1;
+    *request.processor_ns = launch.processor_ns() * ((total + threads - 1) / threads) / total;
   }
   absl::Status status = launch.Finish();
   if (status.ok()) return status;

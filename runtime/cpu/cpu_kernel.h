@@ -25,6 +25,7 @@ class CpuKernel : public LoadedKernel {
   // INVALID_ARGUMENT: wrong number of parameters, or a grid of 2^63 instances and more. RESOURCE_EXHAUSTED: no scratch
   // memory. ABORTED: a device_assert failed; the message is that of the first failing piece in program order.
   absl::Status Run(const Launch& launch) override;
+  void SweepCaches() override { pool_->SweepCaches(); }
 
  private:
   uint64_t RunShort(class CpuLaunch& launch, uint64_t total);

@@ -1,6 +1,7 @@
 #include "runtime/cpu/thread_pool.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,6 +18,9 @@ constexpr int kSpins = 200;
 // A woken thread wakes this many others while there is work, so that the caller pays for the first ones only.
 constexpr int kWakeFanOut = 2;
 
+constexpr long kOwnCacheBytes = 1 << 20;  // where the system does not say
+constexpr size_t kLineBytes = 64;
+
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -31,6 +35,24 @@ int AllowedCores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+// Of the cores that are allowed, from 0.
+void StayOnCore(int index) {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &cores) || index-- > 0) continue;
+    CPU_ZERO(&cores);
+    CPU_SET(core, &cores);
+    sched_setaffinity(0, sizeof(cores), &cores);
+    return;
+  }
+}
+
+// More than a core has for itself: caches do not quite forget the oldest first.
+size_t SweptBytes() {
+  return 3 * static_cast<size_t>(std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), kOwnCacheBytes)) / 2;
+}
+
 }  // namespace
 
 int DefaultCpuThreads() {
@@ -41,8 +63,14 @@ int DefaultCpuThreads() {
   return AllowedCores();
 }
 
-ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { WorkerLoop(); });
+ThreadPool::ThreadPool(int threads, bool one_to_a_core)
+    : one_to_a_core_(one_to_a_core && threads == AllowedCores()) {
+  if (one_to_a_core) swept_.assign(SweptBytes() / sizeof(uint64_t), 1);
+  for (int i = 1; i < threads; ++i)
+    workers_.emplace_back([this, i] {
+      if (one_to_a_core_) StayOnCore(i);
+      WorkerLoop();
+    });
 }
 
 ThreadPool::~ThreadPool() {
@@ -70,6 +98,11 @@ void ThreadPool::Run(uint64_t begin, uint64_t end, uint64_t chunk, BodyFunction 
     for (uint64_t first = begin; first < end; first += std::min(chunk, end - first))
       body(context, first, first + std::min(chunk, end - first));
     return;
+  }
+  thread_local bool stays = false;
+  if (one_to_a_core_ && !stays) {
+    StayOnCore(0);
+    stays = true;
   }
   Job job;
   job.next.store(begin, std::memory_order_relaxed);
@@ -100,6 +133,17 @@ void ThreadPool::Run(uint64_t begin, uint64_t end, uint64_t chunk, BodyFunction 
   std::unique_lock<std::mutex> lock(mutex_);
   job.caller_sleeps = true;
   job.finished.wait(lock, [&] { return job.helpers.load(std::memory_order_relaxed) == 0; });
+}
+
+void ThreadPool::SweepCaches() {
+  // All may read the same.
+  if (swept_.empty()) swept_.assign(SweptBytes() / sizeof(uint64_t), 1);
+  std::atomic<uint64_t> sum{0};  // or the reads would be left out
+  ParallelFor(0, static_cast<uint64_t>(threads()), 1, [&](uint64_t, uint64_t) {
+    uint64_t own = 0;
+    for (size_t i = 0; i < swept_.size(); i += kLineBytes / sizeof(uint64_t)) own += swept_[i];
+    sum.fetch_add(own, std::memory_order_relaxed);
+  });
 }
 
 ThreadPool::Job* ThreadPool::FindJobLocked() {

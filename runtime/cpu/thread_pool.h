@@ -19,8 +19,11 @@ int DefaultCpuThreads();
 // then sleep. Thread-safe.
 class ThreadPool {
  public:
-  // `threads` counts the caller: a pool of 1 starts no thread.
-  explicit ThreadPool(int threads);
+  // `threads` counts the caller: a pool of 1 starts no thread. `one_to_a_core`, for measurements: where the pool has as many
+  // threads as there are cores, each keeps to one of its own from then on, and whoever calls to the first one. The scheduler
+  // may leave a woken thread on its waker's core for milliseconds while another core is idle (seen on Linux 6.18); but
+  // where other programs compute, threads are better free to move.
+  explicit ThreadPool(int threads, bool one_to_a_core = false);
   // No call may be running.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -36,6 +39,10 @@ class ThreadPool {
       (*static_cast<const Body*>(context))(first, last);
     }, &body);
   }
+
+  // Lets the threads read other memory until little is left in the caches of their cores that is not in those they share.
+  // One caller at a time.
+  void SweepCaches();
 
  private:
   using BodyFunction = void (*)(const void* context, uint64_t first, uint64_t last);
@@ -60,6 +67,8 @@ class ThreadPool {
   // How many sleeping threads to wake for `job`; the caller notifies them when it has released the mutex.
   int ClaimSleepersLocked(const Job& job);
 
+  const bool one_to_a_core_;
+  std::vector<uint64_t> swept_;
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable work_;

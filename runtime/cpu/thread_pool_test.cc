@@ -1,6 +1,10 @@
 #include "runtime/cpu/thread_pool.h"
 
+#include <sched.h>
+
 #include <cstdlib>
+#include <map>
+#include <numeric>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -100,6 +104,46 @@ TEST(ThreadPoolTest, RunsLoopsInsideLoops) {
     pool.ParallelFor(0, 20, 1, [&](uint64_t, uint64_t) { visits.fetch_add(1); });
   });
   EXPECT_EQ(visits.load(), 400);
+}
+
+TEST(ThreadPoolTest, OneToACoreIsForPoolsThatHaveThemAll) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  const int cores = CPU_COUNT(&all);
+  if (cores < 2) GTEST_SKIP() << "one core";
+  auto cores_of = [](ThreadPool& pool) {  // of each thread that took part
+    std::mutex mutex;
+    std::map<std::thread::id, int> cores;
+    for (int loop = 0; loop < 200; ++loop)
+      pool.ParallelFor(0, 16, 1, [&](uint64_t, uint64_t) {
+        cpu_set_t own;
+        sched_getaffinity(0, sizeof(own), &own);
+        std::lock_guard<std::mutex> lock(mutex);
+        cores[std::this_thread::get_id()] = CPU_COUNT(&own);
+      });
+    return cores;
+  };
+  std::thread([&] {
+    ThreadPool pool(cores, /*one_to_a_core=*/true);
+    for (const auto& [thread, count] : cores_of(pool)) EXPECT_EQ(count, 1);
+  }).join();
+  std::thread([&] {
+    ThreadPool pool(cores - 1, /*one_to_a_core=*/true);
+    for (const auto& [thread, count] : cores_of(pool)) EXPECT_EQ(count, cores);
+  }).join();
+}
+
+TEST(ThreadPoolTest, SweepsCachesBetweenLoops) {
+  ThreadPool pool(3);
+  std::vector<int> data(1 << 20, 1);
+  for (int i = 0; i < 3; ++i) {
+    pool.SweepCaches();
+    std::atomic<int> sum{0};
+    pool.ParallelFor(0, data.size(), 1 << 16, [&](uint64_t first, uint64_t last) {
+      sum += std::accumulate(data.begin() + static_cast<ptrdiff_t>(first), data.begin() + static_cast<ptrdiff_t>(last), 0);
+    });
+    EXPECT_EQ(sum.load(), 1 << 20);
+  }
 }
 
 TEST(ThreadPoolTest, StopsWhileIdle) {

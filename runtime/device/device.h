@@ -29,6 +29,9 @@ struct Launch {
   std::vector<uint64_t> params;  // slots of base/kernel_abi.h
   std::vector<MemoryExtent> extents;  // one for each pointer parameter
   std::function<void(const std::string&)> print;  // output of device_print; may be empty
+  // Null, or where Run puts how long the launch would take by the processor time of its program instances: their mean, as
+  // often as they follow each other where each thread always has one. Of CPUs.
+  uint64_t* processor_ns = nullptr;
 };
 
 // A kernel on a device. Thread-safe.
@@ -37,6 +40,9 @@ class LoadedKernel {
   virtual ~LoadedKernel() = default;
   // Runs all program instances and returns when they have finished.
   virtual absl::Status Run(const Launch& launch) = 0;
+  // Empties those caches that cores have for themselves, into those that they share: as a launch finds them whose memory
+  // is larger, where only a part of it has run before. On devices that have such caches.
+  virtual void SweepCaches() {}
 };
 
 // Turns artifacts of one target into loaded kernels. Thread-safe.

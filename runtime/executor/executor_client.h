@@ -36,6 +36,10 @@ struct LaunchCommand {
   uint64_t kernel = 0;  // of LoadKernel
   uint32_t grid[3] = {1, 1, 1};
   uint64_t program_order_seed = 0;  // see Launch
+  // Of a larger launch whose time is wanted, on a CPU. It runs twice: first for its memory to be in the caches that cores
+  // share, and in no others (LoadedKernel::SweepCaches). The time of the second run is the processor time of its threads
+  // (Launch::processor_ns): one that wakes up late would weigh as often as the part goes into the whole.
+  bool is_part = false;
   const LaunchParam* params = nullptr;
   uint32_t num_params = 0;
 

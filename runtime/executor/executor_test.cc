@@ -199,6 +199,27 @@ TEST_F(ExecutorTest, RunsLaunchesOnSharedMemory) {
   EXPECT_NE(executor_->pid(), getpid());
 }
 
+TEST_F(ExecutorTest, APartOfALaunchRunsTwice) {
+  Start();
+  Shared memory(kPage);
+  Map(5, memory);
+  const std::vector<LaunchParam> params = {{5, 0, 400}, {0, 100, 0}};
+  LaunchCommand command;
+  command.kernel = kAddOne;
+  command.params = params.data();
+  command.num_params = 2;
+  command.is_part = true;
+  Outcome added;
+  executor_->Submit(command, kNoSpin, added.Callback());
+  ASSERT_TRUE(added.Await().status.ok());
+  EXPECT_EQ(memory.as<int32_t>()[99], 2);
+  command.kernel = kFail;
+  command.num_params = 0;
+  Outcome failed;
+  executor_->Submit(command, kNoSpin, failed.Callback());
+  EXPECT_EQ(failed.Await().status.code(), absl::StatusCode::kAborted);
+}
+
 TEST_F(ExecutorTest, PolledLaunchEndsOnTheCallersThread) {
   Start();
   // Unless the completion thread is busy with the launch before, or other work on these cores keeps

@@ -64,7 +64,7 @@ struct Config {
   absl::Duration tuning_horizon = absl::Hours(1);
   uint64_t tuning_candidates = 256;
   uint64_t tuning_workers = 1;
-  uint64_t tuning_nice = 10;
+  uint64_t tuning_nice = 15;
   absl::Duration tuning_kernel_limit = absl::Seconds(5);
   uint64_t tuning_scratch_bytes = uint64_t{4} << 30;
   absl::Duration drain_limit = absl::Seconds(20);

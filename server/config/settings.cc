@@ -254,7 +254,9 @@ std::vector<Setting> MakeSettings() {
       Time("tuning_latency_cpu", &Config::tuning_latency_cpu,
            "Likewise on the CPU, where candidates also run at a lower priority than launches; they and "
            "compiles of\n"
-           "candidates yield to what wakes up after a quarter of it."),
+           "candidates yield to what wakes up after a quarter of it. Parts of their grid are timed, so short "
+           "that two fit into\n"
+           "it, or an eighth of a launch, whichever is longer."),
       Count("tuning_latency_launches", &Config::tuning_latency_launches, 1000,
             "Where half of the latest launches on a device took longer than its bound above, so many of "
             "them are the bound:\n"

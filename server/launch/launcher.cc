@@ -480,6 +480,7 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   command.kernel = variant->id;
   for (int i = 0; i < 3; ++i) command.grid[i] = grid[i];
   command.program_order_seed = attempt->request->program_order_seed();
+  command.is_part = attempt->wait.is_part;
   command.params = bound->params.data();
   command.num_params = static_cast<uint32_t>(bound->params.size());
   std::vector<std::shared_ptr<DeviceEvent>> events;

@@ -71,7 +71,7 @@ class InterpreterLoader : public runtime::KernelLoader {
   }
 };
 
-int RunExecutorRole(int fd, int threads) {
+int RunExecutorRole(int fd, int threads, bool one_to_a_core) {
   prctl(PR_SET_NAME, "tessera-exec");
   std::unique_ptr<runtime::ThreadPool> pool;
   return runtime::RunExecutor(
@@ -81,8 +81,8 @@ int RunExecutorRole(int fd, int threads) {
         if (target != "cpu")
           return absl::UnimplementedError(absl::StrCat("this executor runs no ", target, " code"));
         if (pool == nullptr)
-          pool = std::make_unique<runtime::ThreadPool>(threads > 0 ? threads
-                                                                   : runtime::DefaultCpuThreads());
+          pool = std::make_unique<runtime::ThreadPool>(
+              threads > 0 ? threads : runtime::DefaultCpuThreads(), one_to_a_core);
         return runtime::CreateCpuKernelLoader(pool.get());
       });
 }
@@ -121,7 +121,8 @@ int RunChildRole(const std::vector<std::string>& arguments) {
       return runtime::RunCudaExecutor(*fd, TextFlag(arguments, "--gpu="),
                                       IntegerFlag(arguments, "--poll-us=").value_or(0));
     }
-    return RunExecutorRole(*fd, IntegerFlag(arguments, "--threads=").value_or(0));
+    return RunExecutorRole(*fd, IntegerFlag(arguments, "--threads=").value_or(0),
+                           IntegerFlag(arguments, "--one-to-a-core=").value_or(0) != 0);
   }
   std::fprintf(stderr, "tesserad: this role is started by the daemon alone\n");
   return 2;

@@ -108,6 +108,7 @@ std::unique_ptr<DeviceTable> MakeDevices(const Config& config, const std::string
     if (tuning) {
       options.command.push_back(absl::StrCat("--nice=", config.tuning_nice));
       options.command.push_back(GiveWayFlag(config));
+      options.command.push_back("--one-to-a-core=1");
     }
     options.device = device;
     options.kill_after = tuning ? config.tuning_kernel_limit : config.kernel_limit;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/concurrency/background_thread.h"
@@ -17,33 +16,18 @@ namespace {
 using Clock = Pace::Clock;
 using Trial = storage::TuningRecord::Trial;
 
-// The check of the result, and the rounds of a race that most candidates see.
-constexpr double kRunsPerCandidate = 6;
-// Where nothing of a kernel was compiled yet.
-constexpr double kAssumedCompileSeconds = 0.1;
-// In every bucket tuned so far at least so much slower than the best: not measured again.
-constexpr double kHopeless = 1.5;
 constexpr int kNice = 10;
 // Contests that wait for their next stage; their copies stay in memory.
 constexpr size_t kBegunContests = 4;
 // A bucket with fewer launches is not weighed anew because another one was tuned.
 constexpr uint64_t kCallsWorthALook = 64;
-// What other buckets save is looked up where it is at least this share of the compiles' cost.
-constexpr double kSavingWorthALook = 0.01;
+// Who came so close to the chosen one is raced again with it, so many of them.
+constexpr double kContender = 1.1;
+constexpr size_t kContenders = 3;
+// Of any race: each round holds launches up, for less and less.
+constexpr int kRounds = 15;
+constexpr double kIndifference = 0.02;
 constexpr std::chrono::milliseconds kIdlePoll(20);
-
-const Trial* BestOf(const storage::TuningRecord& record) {
-  const Trial* best = nullptr;
-  for (const Trial& trial : record.trials())
-    if (Measured(trial) && (best == nullptr || trial.median_seconds() < best->median_seconds())) best = &trial;
-  return best;
-}
-
-const Trial* TrialOf(const storage::TuningRecord& record, const storage::TuneConfig& config) {
-  for (const Trial& trial : record.trials())
-    if (Measured(trial) && SameConfig(trial.config(), config)) return &trial;
-  return nullptr;
-}
 
 // What is launched most comes first: it has the most to gain. But launches that a review has seen
 // count no more, so that all have their turn.
@@ -51,10 +35,17 @@ double Urgency(const TuningSite& site) {
   return static_cast<double>(site.calls() - site.reviewed_calls) * site.call_seconds();
 }
 
-double MedianOf(const Candidate& candidate) { return MedianInterval(candidate.seconds).median; }
-
-absl::string_view ExactOf(const storage::TuningRecord& record) {
-  return absl::string_view(record.sample()).substr(0, record.sample().find(", "));
+// Of the debug log.
+std::string TrialsText(const storage::TuningRecord& record) {
+  std::string text = record.reason();
+  for (const Trial& trial : record.trials())
+    absl::StrAppend(&text, "; ", ConfigText(trial.config()), ": ",
+                    Measured(trial)
+                        ? absl::StrFormat("%.4g ms (%.4g to %.4g) of %d", trial.median_seconds() * 1e3,
+                                          trial.low_seconds() * 1e3, trial.high_seconds() * 1e3,
+                                          trial.samples())
+                        : trial.failure());
+  return text;
 }
 
 }  // namespace
@@ -123,16 +114,24 @@ void OnlineTuner::ReviewAll() {
   for (const std::shared_ptr<TuningSite>& site : table_->Sites("")) site->SetNextReview(0);
 }
 
-void OnlineTuner::ReviewOtherBuckets(const Job& job) {
-  for (const std::shared_ptr<TuningSite>& site : table_->Sites(job.site->kernel))
-    if (site != job.site && site->source == job.site->source && site->device == job.site->device &&
-        site->calls() >= kCallsWorthALook)
-      site->SetNextReview(0);
+void OnlineTuner::ReviewOtherBuckets(const Job& job, bool new_variants) {
+  for (const std::shared_ptr<TuningSite>& site : table_->Sites(job.site->kernel)) {
+    if (site == job.site || site->source != job.site->source || site->device != job.site->device ||
+        site->calls() < kCallsWorthALook)
+      continue;
+    if (new_variants && !site->has_new_variants) {
+      const std::vector<TuningSite::Sample> samples = site->Samples();
+      site->has_new_variants =
+          !samples.empty() && SharesVariants(samples[0].exact, job.subject.place.exact);
+    }
+    if (site->BecomeDue()) Due(site);
+  }
 }
 
 std::shared_ptr<TuningSite> OnlineTuner::NextSite(Queue* queue) {
   auto take = [](std::vector<std::shared_ptr<TuningSite>>* sites) {
     auto most = std::max_element(sites->begin(), sites->end(), [](const auto& a, const auto& b) {
+      if (a->has_new_variants != b->has_new_variants) return b->has_new_variants;
       return Urgency(*a) < Urgency(*b);
     });
     std::shared_ptr<TuningSite> site = std::move(*most);
@@ -177,6 +176,14 @@ bool OnlineTuner::AnotherIsMoreUrgent(const Job& job) const {
   });
 }
 
+bool OnlineTuner::AnotherHasNewVariants(const Job& job) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const std::vector<std::shared_ptr<TuningSite>>& due = QueueOf(job.site->device)->due;
+  return std::any_of(due.begin(), due.end(), [](const std::shared_ptr<TuningSite>& site) {
+    return site->has_new_variants;
+  });
+}
+
 bool OnlineTuner::MustWaitForIdle(const Job& job) const {
   return !job.pace->options().yields && !job.pace->Fits(job.site->call_seconds());
 }
@@ -196,6 +203,7 @@ void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
   std::shared_ptr<const TuningPolicy> policy = policies_->Of(site->kernel);
   uint64_t calls = site->calls();
   site->reviewed_calls = calls;
+  site->has_new_variants = false;
   if (policy->frozen || policy->kind == TuningPolicy::Kind::kFixed) {
     site->Decide(policy->frozen ? "frozen" : "fixed",
                  policy->frozen ? "stored choices are used; nothing is measured"
@@ -205,7 +213,7 @@ void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
   std::vector<TuningSite::Sample> samples = site->Samples();
   Job job;
   if (samples.empty() || !Prepare(site, samples[0], &job)) {
-    if (site->decision().state != "fixed") site->SetNextReview(calls + 1);
+    site->SetNextReview(site->decision().state == "fixed" ? calls * 2 : calls + 1);
     return;
   }
   if (job.subject.place.bucket != site->bucket) {
@@ -222,7 +230,8 @@ void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
     if (job.known) {
       if (site->decision().state == "observing")
         site->Decide("tuned", absl::StrCat("measured before: ", job.known->reason()));
-      CompareSamples(site, *job.known, *policy);
+      if (policy->kind != TuningPolicy::Kind::kAmortised || RaceContenders(&job, job.known->reason()))
+        CompareSamples(site, *job.known, *policy);
     } else {
       site->Decide("fixed", "there is nothing to choose from");
     }
@@ -231,9 +240,10 @@ void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
   }
   left = std::min(left, tuner_->limits().candidates - 1);
   if (policy->kind == TuningPolicy::Kind::kAmortised) {
-    TuneInStages(&job);
-    // The rest of the candidates may never repay; other values of the bucket may.
-    if (job.known && site->decision().state == "tuned") CompareSamples(site, *job.known, *policy);
+    if (!TuneInStages(&job)) return;
+    // The rest of the candidates may never repay; a final, and other values of the bucket, may.
+    if (job.known && RaceContenders(&job, site->decision().text))
+      CompareSamples(site, *job.known, *policy);
   } else {
     bool few = policy->kind == TuningPolicy::Kind::kCandidates;
     if (few && job.known && MeasuredHere(*job.known, *job.subject.device)) {
@@ -246,73 +256,6 @@ void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
     }
     TuneAll(&job, few ? std::min(left, policy->candidates - 1) : left);
   }
-}
-
-bool OnlineTuner::Prepare(const std::shared_ptr<TuningSite>& site,
-                          const TuningSite::Sample& sample, Job* job) {
-  if (sample.request == nullptr || site->call_seconds() <= 0) return false;
-  absl::StatusOr<TuningSubject> subject = tuner_->Inspect(*sample.request);
-  if (!subject.ok()) {
-    // The client has gone; the next launch brings another.
-    site->ForgetRequest(sample.exact, sample.others);
-    return false;
-  }
-  job->site = site;
-  job->launch = sample.request;
-  job->subject = *std::move(subject);
-  Device* device = job->subject.device;
-  job->pace = QueueOf(site->device)->pace.get();
-  job->pace->FitBound();
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (auto found = overwritten_.find(site->source); found != overwritten_.end())
-      job->subject.overwritten = found->second;
-  }
-  const KernelModel& kernel = *job->subject.kernel;
-  const TuningPlace& place = job->subject.place;
-  job->known = table_->Record(place.kernel, place.source, place.bucket, place.model);
-  std::vector<storage::TuningRecord> others =
-      table_->RecordsOf(place.kernel, place.source, place.model);
-  others.erase(std::remove_if(others.begin(), others.end(),
-                              [&](const storage::TuningRecord& record) {
-                                return record.bucket() == place.bucket || record.split();
-                              }),
-               others.end());
-
-  job->candidates = tuner_->CandidatesOf(kernel);
-  if (job->candidates.empty()) return false;
-  TuningSite::InForce in_force = site->choice(sample.exact);
-  int first = std::max(in_force.index - 1, 0);
-  while (in_force.index <= 0 && first + 1 < static_cast<int>(job->candidates.size()) &&
-         !kernel.Usable(first + 1, *device))
-    ++first;
-  std::rotate(job->candidates.begin(), job->candidates.begin() + first,
-              job->candidates.begin() + first + 1);
-  // Pruned, known in this environment, out of limits, or hopeless everywhere else: not again.
-  std::vector<bool> kept = tuner_->KeptConfigs(kernel, *sample.request);
-  auto skip = [&](const Candidate& candidate) {
-    if (!kept[candidate.index - 1]) return true;
-    if (!kernel.Usable(candidate.index, *device)) return true;
-    if (tuner_->IsKnown(job->known, *device, candidate.config)) return true;
-    if (others.size() < 2) return false;
-    return std::all_of(others.begin(), others.end(), [&](const storage::TuningRecord& record) {
-      const Trial* best = BestOf(record);
-      const Trial* trial = TrialOf(record, candidate.config);
-      return best != nullptr && trial != nullptr &&
-             trial->median_seconds() > kHopeless * best->median_seconds();
-    });
-  };
-  job->candidates.erase(
-      std::remove_if(job->candidates.begin() + 1, job->candidates.end(), skip),
-      job->candidates.end());
-  EstimateGain(job, others);
-  for (const storage::TuningRecord& record : others) {
-    if (!SharesVariants(ExactOf(record), place.exact)) continue;
-    for (Candidate& candidate : job->candidates)
-      candidate.compiled |= tuner_->IsKnown(record, *device, candidate.config);
-  }
-  OrderCandidates(job, others);
-  return true;
 }
 
 std::unique_ptr<Contest> OnlineTuner::NewContest(const Job& job) {
@@ -356,107 +299,6 @@ std::unique_ptr<Contest> OnlineTuner::TakeContest(const Job& job) {
   return contest;
 }
 
-// What the configuration in force loses to the best one in the buckets where both were measured,
-// beside the assumption, which weighs as much as one of them: other buckets are no proof.
-void OnlineTuner::EstimateGain(Job* job,
-                               const std::vector<storage::TuningRecord>& others) const {
-  double sum = 0;
-  int count = 0;
-  if (job->known && MeasuredHere(*job->known, *job->subject.device)) {
-    // What this very bucket showed says more. The more was measured, the less is hoped for.
-    std::vector<double> medians;
-    for (const Trial& trial : job->known->trials())
-      if (Measured(trial)) medians.push_back(trial.median_seconds());
-    job->measured_gain = true;
-    job->gain = GainOfMore(medians, 2 * options_.stage);
-    return;
-  }
-  for (const storage::TuningRecord& record : others) {
-    const Trial* best = BestOf(record);
-    const Trial* trial = TrialOf(record, job->candidates[0].config);
-    if (best == nullptr || trial == nullptr) continue;
-    // The bucket that the choice came from says nothing about it.
-    if (absl::EndsWith(job->site->choice("").from, record.bucket())) continue;
-    sum += 1 - best->median_seconds() / trial->median_seconds();
-    ++count;
-  }
-  job->measured_gain = count > 0;
-  job->gain = (options_.assumed_gain + sum) / (1 + count);
-}
-
-// Behind the one in force: winners of other buckets, what is compiled already; then a spread over the
-// rest, so that few show much.
-void OnlineTuner::OrderCandidates(Job* job,
-                                  const std::vector<storage::TuningRecord>& others) const {
-  std::vector<Candidate> ordered, rest;
-  for (Candidate& candidate : job->candidates) {
-    bool won = std::any_of(others.begin(), others.end(), [&](const storage::TuningRecord& record) {
-      return record.chosen() < static_cast<uint32_t>(record.trials_size()) &&
-             SameConfig(record.trials(static_cast<int>(record.chosen())).config(), candidate.config);
-    });
-    (ordered.empty() || won ? ordered : rest).push_back(std::move(candidate));
-  }
-  std::stable_partition(ordered.begin() + 1, ordered.end(),
-                        [](const Candidate& candidate) { return candidate.compiled; });
-  auto uncompiled = std::stable_partition(
-      rest.begin(), rest.end(), [](const Candidate& candidate) { return candidate.compiled; });
-  ordered.insert(ordered.end(), std::make_move_iterator(rest.begin()),
-                 std::make_move_iterator(uncompiled));
-  rest.erase(rest.begin(), uncompiled);
-  // Strides that halve: the middle, the quarters, ...
-  size_t stride = 1;
-  while (stride * 2 < rest.size()) stride *= 2;
-  std::vector<bool> taken(rest.size(), false);
-  for (; stride > 0; stride /= 2)
-    for (size_t i = stride / 2; i < rest.size(); i += stride)
-      if (!taken[i]) {
-        taken[i] = true;
-        ordered.push_back(std::move(rest[i]));
-      }
-  for (size_t i = 0; i < rest.size(); ++i)
-    if (!taken[i]) ordered.push_back(std::move(rest[i]));
-  job->candidates = std::move(ordered);
-}
-
-TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int from, int count) const {
-  TuningEconomics economics;
-  economics.calls = job.site->calls();
-  economics.observed = job.site->observed_seconds();
-  economics.call_seconds = job.site->call_seconds();
-  economics.gain = job.gain;
-  economics.gain_is_measured = job.measured_gain;
-  economics.candidates = count;
-  for (int i = from; i < from + count; ++i) economics.to_compile += !job.candidates[i].compiled;
-  double compile_seconds = tuner_->CompileSeconds(job.site->kernel);
-  economics.compile_seconds = compile_seconds > 0 ? compile_seconds : kAssumedCompileSeconds;
-  if (job.subject.device->description().is_gpu())
-    economics.compile_seconds *= options_.compile_weight_gpu;
-  economics.runs = kRunsPerCandidate;
-  economics.horizon = options_.horizon_seconds;
-  AddOtherBuckets(job, &economics);
-  return economics;
-}
-
-void OnlineTuner::AddOtherBuckets(const Job& job, TuningEconomics* economics) const {
-  if (economics->to_compile == 0) return;
-  const double least = kSavingWorthALook * economics->to_compile * economics->compile_seconds;
-  for (const std::shared_ptr<TuningSite>& site : table_->Sites(job.site->kernel)) {
-    if (site == job.site || site->source != job.site->source || site->device != job.site->device)
-      continue;
-    TuningEconomics there = *economics;
-    there.calls = site->calls();
-    there.observed = site->observed_seconds();
-    there.call_seconds = site->call_seconds();
-    there.to_compile = 0;
-    AmortisationVerdict verdict = WeighTuning(there);
-    if (!verdict.tune || verdict.saving - verdict.cost < least) continue;
-    std::vector<TuningSite::Sample> samples = site->Samples();
-    if (samples.empty() || !SharesVariants(samples[0].exact, job.subject.place.exact)) continue;
-    ++economics->others;
-    economics->others_saving += verdict.saving - verdict.cost;
-  }
-}
-
 bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int count,
                                     double seconds_before, bool later) {
   Clock::time_point start = Clock::now();
@@ -466,12 +308,15 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
   for (int i = 1; i < from; ++i) {
     const Candidate& candidate = job->candidates[i];
     if (candidate.failure.empty() && !candidate.seconds.empty() &&
-        (best < 0 || MedianOf(candidate) < MedianOf(job->candidates[best])))
+        (best < 0 || FasterHalf(candidate.seconds) < FasterHalf(job->candidates[best].seconds)))
       best = i;
   }
+  for (Candidate& candidate : job->candidates) candidate.in_race = false;
+  const std::vector<double> times_before = job->candidates[0].seconds;
   entrants.push_back(&job->candidates[0]);
   if (best > 0) entrants.push_back(&job->candidates[best]);
   for (int i = from; i < from + count; ++i) entrants.push_back(&job->candidates[i]);
+  for (Candidate* entrant : entrants) entrant->compile_seconds = 0;
   contest->Admit(entrants, later);
   if (!contest->overwritten().empty()) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -479,16 +324,26 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
   }
   tuner_->ObserveCompiles(job->site->kernel, entrants);
   RaceOptions race;
-  race.max_rounds = 21;
+  race.incumbent = 0;
+  race.max_rounds = kRounds;
+  race.play_off_rounds = 3 * kRounds;
+  race.indifference = kIndifference;
   contest->Run(entrants, race);
   if (stopping()) return false;
+  // Other times of other races are told in terms of this one.
+  if (!times_before.empty() && !entrants[0]->seconds.empty()) {
+    const double scale = FasterHalf(entrants[0]->seconds) / FasterHalf(times_before);
+    for (Candidate& candidate : job->candidates)
+      if (std::find(entrants.begin(), entrants.end(), &candidate) == entrants.end())
+        for (double& seconds : candidate.seconds) seconds *= scale;
+  }
   double seconds = seconds_before + std::chrono::duration<double>(Clock::now() - start).count();
   // Half a race is none: what is kept must have been compared.
   absl::StatusOr<storage::TuningRecord> record = absl::CancelledError("the tuning ended early");
   while (contest->interrupted().ok()) {
     const std::vector<Candidate> measured(job->candidates.begin(),
                                           job->candidates.begin() + from + count);
-    record = tuner_->MakeRecord(job->subject, measured, 0, job->known, seconds);
+    record = tuner_->MakeRecord(job->subject, measured, race, job->known, seconds);
     if (!record.ok()) break;
     const storage::TuneConfig& chosen = record->trials(static_cast<int>(record->chosen())).config();
     auto winner = std::find_if(entrants.begin(), entrants.end(), [&](const Candidate* entrant) {
@@ -509,6 +364,8 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
     return false;
   }
   metrics_->tune_seconds->Observe(seconds);
+  spdlog::debug("tuning {} for {}: {:.2f} s: {}", job->site->kernel, job->site->bucket, seconds,
+                TrialsText(*record));
   if (record->chosen() != 0) {
     metrics_->tune_config_changes->Increment();
     spdlog::info("tuned {} for {}: {} ({})", job->site->kernel, job->site->bucket,
@@ -519,7 +376,9 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
   if (absl::Status stored = tuner_->Publish(*job->launch, job->subject, *std::move(record));
       !stored.ok())
     spdlog::warn("storing the tuning of {}: {}", job->site->kernel, stored.ToString());
-  ReviewOtherBuckets(*job);
+  ReviewOtherBuckets(*job, std::any_of(entrants.begin(), entrants.end(), [](const Candidate* one) {
+    return one->compile_seconds > 0;
+  }));
   return true;
 }
 
@@ -535,15 +394,60 @@ void OnlineTuner::TuneAll(Job* job, int count) {
   job->site->SetNextReview(job->site->calls() * 2);
 }
 
-void OnlineTuner::TuneInStages(Job* job) {
+bool OnlineTuner::RaceContenders(Job* job, const std::string& decision) {
+  TuningSite* site = job->site.get();
+  const storage::TuningRecord known = *job->known;
+  if (site->calls() < 2 * site->final_calls || known.pinned() ||
+      known.chosen() >= static_cast<uint32_t>(known.trials_size()))
+    return true;
+  const Trial& chosen = known.trials(static_cast<int>(known.chosen()));
+  std::vector<const Trial*> trials;
+  for (const Trial& trial : known.trials())
+    if (&trial != &chosen && tuner_->IsKnown(known, *job->subject.device, trial.config()) &&
+        Measured(trial) && trial.median_seconds() < kContender * chosen.median_seconds())
+      trials.push_back(&trial);
+  std::sort(trials.begin(), trials.end(), [](const Trial* a, const Trial* b) {
+    return a->median_seconds() < b->median_seconds();
+  });
+  trials.resize(std::min(trials.size(), kContenders));
+  trials.insert(trials.begin(), &chosen);
+  job->candidates.clear();
+  for (const Trial* trial : trials)
+    for (Candidate& candidate : tuner_->CandidatesOf(*job->subject.kernel))
+      if (SameConfig(candidate.config, trial->config())) {
+        candidate.compiled = true;
+        job->candidates.push_back(std::move(candidate));
+      }
+  const int count = static_cast<int>(job->candidates.size()) - 1;
+  if (count < 1 || !SameConfig(job->candidates[0].config, chosen.config())) return true;
+  job->gain = (kContender - 1) / 2;
+  TuningEconomics economics = EconomicsOf(*job, 1, count);
+  economics.runs = kRounds;
+  if (!WeighTuning(economics).tune || MustWaitForIdle(*job)) return true;
+  std::unique_ptr<Contest> contest = TakeContest(*job);
+  if (contest == nullptr) contest = NewContest(*job);
+  const bool ended = contest != nullptr &&
+                     MeasureAndPublish(job, contest.get(), 1, count, known.tuning_seconds(),
+                                       /*later=*/true);
+  if (ended) site->final_calls = site->calls();
+  // What is in force is as good as before.
+  site->Decide("tuned", ended ? absl::StrCat(job->known->reason(), ", in a final of ", count + 1,
+                                             "; before it: ", decision)
+                              : decision);
+  return ended;
+}
+
+bool OnlineTuner::TuneInStages(Job* job) {
   TuningSite* site = job->site.get();
   const int all = std::min(static_cast<int>(job->candidates.size()), tuner_->limits().candidates);
   int done = 1;
   std::unique_ptr<Contest> contest;
-  double seconds = 0;
+  // What the bucket cost before, too.
+  double seconds = job->known ? job->known->tuning_seconds() : 0;
   while (done < all) {
     // A few at a time: what they show decides on more. First those that cost no compile.
-    int count = std::min(all - done, job->known ? 2 * options_.stage : options_.stage);
+    const bool is_free = job->candidates[done].compiled;
+    int count = std::min(all - done, is_free ? 2 * options_.stage : options_.stage);
     for (int i = 1; i < count; ++i)
       if (job->candidates[done + i].compiled != job->candidates[done].compiled) count = i;
     TuningEconomics economics = EconomicsOf(*job, done, count);
@@ -562,35 +466,46 @@ void OnlineTuner::TuneInStages(Job* job) {
       uint64_t calls = site->calls();
       site->SetNextReview(
           turn == UINT64_MAX ? calls * 8 : std::max(calls + 1, std::min(turn, calls * 2)));
-      return;
+      return known;
     }
-    if (MustWaitForIdle(*job)) return Park(*job);
+    if (MustWaitForIdle(*job)) {
+      Park(*job);
+      return false;
+    }
+    if (!is_free && AnotherHasNewVariants(*job)) {
+      if (contest != nullptr) KeepContest(*job, std::move(contest));
+      Due(job->site);
+      return false;
+    }
     site->Decide("tuning", verdict.reason);
     site->reviewed_calls = site->calls();
     if (contest == nullptr) contest = TakeContest(*job);
     if (contest == nullptr) contest = NewContest(*job);
-    if (contest == nullptr) return;
+    if (contest == nullptr) return false;
     Clock::time_point start = Clock::now();
     if (!MeasureAndPublish(job, contest.get(), done, count, seconds, /*later=*/true)) {
       if (site->decision().state != "waiting") site->SetNextReview(site->calls() * 4);
-      return;
+      return false;
     }
     if (done == 1) metrics_->tune_tuned->Increment();
     seconds += std::chrono::duration<double>(Clock::now() - start).count();
     done += count;
     if (done < all && AnotherIsMoreUrgent(*job)) {
       KeepContest(*job, std::move(contest));
-      return Due(job->site);
+      Due(job->site);
+      return false;
     }
-    std::vector<double> medians;
+    std::vector<double> times;
     for (int i = 0; i < done; ++i)
-      if (!job->candidates[i].seconds.empty()) medians.push_back(MedianOf(job->candidates[i]));
-    job->gain = GainOfMore(medians, 2 * options_.stage);
+      if (!job->candidates[i].seconds.empty()) times.push_back(FasterHalf(job->candidates[i].seconds));
+    job->gain = GainOfMore(times, 2 * options_.stage);
     job->measured_gain = true;
+    OrderRest(job, done);
   }
   site->Decide("tuned",
                absl::StrCat(job->known->reason(), "; all ", done, " candidates were weighed"));
   site->SetNextReview(site->calls() * 2);
+  return true;
 }
 
 bool OnlineTuner::MeasuredHere(const storage::TuningRecord& record, const Device& device) const {

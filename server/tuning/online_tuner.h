@@ -96,9 +96,11 @@ class OnlineTuner {
   // The device is too busy for launches as long as the site's: it is reviewed when it is idle.
   void Park(const Job& job);
   bool AnotherIsMoreUrgent(const Job& job) const;
+  // What was compiled is tried everywhere before more is.
+  bool AnotherHasNewVariants(const Job& job) const;
   bool MustWaitForIdle(const Job& job) const;
-  // The job's kernel has new variants or times: what was decided elsewhere may change.
-  void ReviewOtherBuckets(const Job& job);
+  // The job's kernel has new times, or variants too: what was decided elsewhere may change, now.
+  void ReviewOtherBuckets(const Job& job, bool new_variants);
   // Fills in what a tuning of this sample would start from. False: it cannot be tuned now; the site
   // says why.
   bool Prepare(const std::shared_ptr<TuningSite>& site, const TuningSite::Sample& sample, Job* job);
@@ -109,8 +111,15 @@ class OnlineTuner {
   TuningEconomics EconomicsOf(const Job& job, int from, int count) const;
   void AddOtherBuckets(const Job& job, TuningEconomics* economics) const;
   void OrderCandidates(Job* job, const std::vector<storage::TuningRecord>& others) const;
+  // Those from `from` on: what is compiled, and what is near to the best so far, comes first.
+  void OrderRest(Job* job, int from) const;
   void EstimateGain(Job* job, const std::vector<storage::TuningRecord>& others) const;
-  void TuneInStages(Job* job);
+  // Whether it came to its end with a record: false also where others go first, or nothing repays.
+  bool TuneInStages(Job* job);
+  // Those that came close to the chosen one, in races in which chance had its part, once more
+  // together; again when launches have doubled. `decision`: what the site is told anyhow. False: it
+  // came to a final, and that came to no end. The job must have a record.
+  bool RaceContenders(Job* job, const std::string& decision);
   void TuneAll(Job* job, int count);
   // Times `count` candidates more; publishes what is best so far. False: nothing ran, or the tuning
   // ended early. `later`: see Contest::Admit.

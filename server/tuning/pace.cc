@@ -16,6 +16,8 @@ constexpr absl::Duration kRest = absl::Milliseconds(1);
 constexpr std::chrono::milliseconds kBetweenTurns(10);
 // Of a shorter part the fixed cost of a launch would be most; and be counted as often as it goes into the whole.
 constexpr absl::Duration kShortestPart = absl::Microseconds(100);
+// Of a launch among those that take longer than the bound.
+constexpr double kPartOfLaunch = 0.125;
 // Of the bound, but no more than half of it: for draining the device, and the way there and back.
 constexpr absl::Duration kWay = absl::Microseconds(500);
 
@@ -42,16 +44,18 @@ double Pace::LongestRun() const {
 void Pace::FitBound() {
   const absl::Duration typical = absl::Seconds(gate_->TypicalSeconds());
   absl::Duration bound = options_.latency_bound;
-  if (options_.bound_in_launches > 0 && typical > bound)
+  // It runs twice, the first time with cold caches.
+  longest_part_ = std::max((bound - std::min(bound / 2, kWay)) / 3, kShortestPart);
+  if (options_.bound_in_launches > 0 && typical > bound) {
     bound = std::max(bound, options_.bound_in_launches * typical);
+    longest_part_ = std::max(longest_part_, kPartOfLaunch * typical);
+  }
   bound_ns_.store(absl::ToInt64Nanoseconds(bound), std::memory_order_relaxed);
 }
 
-double Pace::FittingShare(double seconds) const {
-  const double longest =
-      options_.yields ? absl::ToDoubleSeconds(std::max(options_.latency_bound / 2, kShortestPart))
-                      : LongestRun();
-  return seconds <= longest || idle() ? 1 : longest / seconds;
+double Pace::PartOf(double seconds) const {
+  const double longest = options_.yields ? absl::ToDoubleSeconds(longest_part_) : LongestRun();
+  return seconds <= longest ? 1 : longest / seconds;
 }
 
 absl::Status Pace::AwaitAllowance(Clock::time_point deadline) {

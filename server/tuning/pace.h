@@ -31,8 +31,9 @@ struct PaceOptions {
   // What runs longer than the bound goes ahead after this wait, idle or not.
   absl::Duration patience_for_idle = absl::InfiniteDuration();
   // Candidates yield to launches by themselves (a CPU, at a lower priority): what is too long for the
-  // bound and need not be timed runs beside them. What is timed is kept to half of `latency_bound`
-  // all the same, where its grid can be cut so small, but to no less than 100 us.
+  // bound and need not be timed runs beside them. What is timed is a part of the grid, where it can be
+  // cut so small: so long that it fits into `latency_bound` twice, or an eighth of a launch, but no less
+  // than 100 us. It runs twice in its turn, for launches leave nothing of its memory in the caches.
   bool yields = false;
 };
 
@@ -43,7 +44,9 @@ class Pace {
   using Run = std::function<absl::StatusOr<double>()>;  // returns seconds on the device
   // `gate` must outlive it.
   Pace(MeasurementGate* gate, PaceOptions options)
-      : gate_(gate), options_(options), bound_ns_(absl::ToInt64Nanoseconds(options.latency_bound)) {}
+      : gate_(gate), options_(options) {
+    FitBound();
+  }
 
   // Fits the latency bound to the launches of late. It stays until the next call.
   void FitBound();
@@ -56,8 +59,9 @@ class Pace {
 
   // Whether a launch of `seconds` may run whole now, in a turn.
   bool Fits(double seconds) const { return seconds <= LongestRun() || idle(); }
-  // What share of it is to be timed: 1, or less while clients are busy.
-  double FittingShare(double seconds) const;
+  // What share of it is to be timed: 1, or less while clients are busy (PartOf).
+  double FittingShare(double seconds) const { return idle() ? 1 : PartOf(seconds); }
+  double PartOf(double seconds) const;
 
   // Waits for its turn, then calls `run`; again if a client's launch went on before its end.
   // DEADLINE_EXCEEDED: the turn did not come in time, or every run was void.
@@ -83,6 +87,7 @@ class Pace {
   MeasurementGate* const gate_;
   const PaceOptions options_;
   std::atomic<int64_t> bound_ns_;
+  absl::Duration longest_part_;  // where candidates yield
   Clock::time_point next_turn_;  // among launches that leave the device no rest
   const Clock::time_point start_ = Clock::now();
   std::atomic<double> spent_{0};

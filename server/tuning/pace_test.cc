@@ -70,9 +70,23 @@ TEST(Pace, WhatYieldsIsTimedInSmallPartsAllTheSame) {
   gate.Enter();
   EXPECT_TRUE(pace.Fits(0.011)) << "whole, in a turn";
   EXPECT_FALSE(pace.Fits(0.012)) << "beside launches";
-  EXPECT_NEAR(pace.FittingShare(0.005), 0.1, 1e-9);
-  EXPECT_EQ(pace.FittingShare(0.0005), 1);
+  EXPECT_NEAR(pace.FittingShare(0.005), 0.075, 1e-9) << "an eighth of a launch";
+  EXPECT_EQ(pace.FittingShare(0.0003), 1);
+  gate.Leave();
+}
+
+TEST(Pace, AmongShortLaunchesPartsFitTwiceIntoTheBound) {
+  MeasurementGate gate;
+  PaceOptions options = Unlimited();
+  options.latency_bound = absl::Milliseconds(1);
+  options.bound_in_launches = 4;
+  options.yields = true;
+  Launch(0.0005, &gate);
+  gate.Enter();
+  EXPECT_NEAR(Pace(&gate, options).FittingShare(0.001), 1.0 / 6, 1e-6);
+  EXPECT_EQ(Pace(&gate, options).FittingShare(0.00016), 1);
   options.latency_bound = absl::Microseconds(10);
+  options.bound_in_launches = 0;
   EXPECT_NEAR(Pace(&gate, options).FittingShare(0.001), 0.1, 1e-9) << "not so small that overhead is most of it";
   gate.Leave();
 }

@@ -4,9 +4,9 @@
 // Noise of machines adds to a time, so the leader is who has the least mean of the faster half of its samples. Bounds are
 // distribution-free: order statistics around the median hold it with 95 % confidence (David and Nagaraja, Order Statistics,
 // 3rd ed., 7.1); of fewer than six samples the extremes. A configuration drops out when its lower bound lies above the
-// leader's upper bound, or when the leader was faster in so many rounds that chance is out of the question (the sign test,
+// leader's upper bound, or when the rounds say that it is slower and chance is out of the question (Wilcoxon's signed ranks,
 // which noise common to a round does not touch), but never while it is within 2 % of the leader: the question is asked again and
-// again.
+// again. Where the last round leaves open whether the leader is faster than the incumbent, by more than that, these two play off.
 #ifndef TESSERA_SERVER_TUNING_RACE_H_
 #define TESSERA_SERVER_TUNING_RACE_H_
 
@@ -20,8 +20,10 @@ namespace tessera::server {
 struct RaceOptions {
   int min_rounds = 3;   // before anybody drops out
   int max_rounds = 25;
-  // The race ends when all that are left lie within this of the leader.
+  // The race ends when all that are left lie within this of the leader, above and below.
   double indifference = 0.01;
+  std::optional<int> incumbent;
+  int play_off_rounds = 0;  // after the last one
 };
 
 struct Interval {
@@ -31,9 +33,10 @@ struct Interval {
 Interval MedianInterval(std::vector<double> samples);
 // Mean of the faster half, of at least one sample.
 double FasterHalf(std::vector<double> samples);
-// Probability that, of two that are alike, the first is the faster one in at least as many rounds as `a` is against `b`.
-// Rounds that one of them lacks do not count.
-double SignTest(const std::vector<double>& a, const std::vector<double>& b);
+// Probability that, of two that are alike, the first looks as fast against the other as `a` does against `b`, by the
+// ranks of the ratios of the rounds (Wilcoxon 1945; exact for up to 20 rounds that differ, else the normal approximation). Rounds
+// that one of them lacks do not count.
+double SignedRankTest(const std::vector<double>& a, const std::vector<double>& b);
 
 class Race {
  public:
@@ -53,8 +56,8 @@ class Race {
     std::string reason;
   };
   // The incumbent stays unless the leader is faster beyond indifference and its upper bound lies below the incumbent's
-  // lower bound, or it won the rounds (SignTest, 1 %), at the end or when it dropped out.
-  Result Finish(std::optional<int> incumbent) const;
+  // lower bound, or it won the rounds (SignedRankTest, 1 %), at the end or when it dropped out.
+  Result Finish() const;
 
  private:
   struct Entrant {
@@ -64,10 +67,14 @@ class Race {
   };
   int Leader() const;
   void DropOut();
+  bool AllAlike(const std::vector<int>& left) const;
+  // Leader and incumbent of the last round, while it is open which of them is faster; else empty.
+  std::vector<int> PlayOff();
 
   const RaceOptions options_;
   std::vector<Entrant> entrants_;
   int rounds_ = 0;
+  std::vector<int> play_off_;
   std::minstd_rand order_;  // the same in every race
 };
 

@@ -81,12 +81,14 @@ bool OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& bucket,
   for (Candidate& candidate : candidates) entrants.push_back(&candidate);
   contest->Admit(entrants);
   RaceOptions race;
+  race.incumbent = 0;
   race.min_rounds = 6;
   race.max_rounds = 15;
+  race.play_off_rounds = 30;
   contest->Run(entrants, race);
   if (stopping() || !contest->interrupted().ok()) return false;
   absl::StatusOr<storage::TuningRecord> result =
-      tuner_->MakeRecord(job->subject, candidates, 0, std::nullopt, 0);
+      tuner_->MakeRecord(job->subject, candidates, race, std::nullopt, 0);
   if (!result.ok()) return true;
   if (result->chosen() == 0 && !again) {
     site->Decide("tuned", absl::StrCat(bucket.reason(), "; confirmed for ", sample.exact));

@@ -160,6 +160,11 @@ absl::Status ScratchLaunch::Restore() {
   return copies_->Restore(all);
 }
 
+bool ScratchLaunch::prepares_timed_runs() const {
+  return std::any_of(pieces_.begin(), pieces_.end(),
+                     [](const ScratchPiece& piece) { return piece.zeroed || piece.restored; });
+}
+
 absl::Status ScratchLaunch::PrepareTimedRun() {
   std::vector<size_t> some;
   for (size_t i = 0; i < pieces_.size(); ++i)

@@ -44,6 +44,8 @@ class ScratchLaunch {
   // What Triton's autotuner does before every timed run: zeroes what reset_to_zero names, restores
   // what restore_value names.
   absl::Status PrepareTimedRun();
+  // Whether there is anything for it to do.
+  bool prepares_timed_runs() const;
 
   // Tensors that a launch overwrites without reading are filled with a pattern by Restore, once
   // they are known to be such: what a candidate leaves out would else be there already, from the

@@ -26,7 +26,14 @@ Candidate Timed(int block, double seconds) {
   candidate.config = Block(block);
   candidate.admitted = true;
   candidate.seconds.assign(7, seconds);
+  candidate.in_race = true;
   return candidate;
+}
+
+RaceOptions Against(int incumbent) {
+  RaceOptions options;
+  options.incumbent = incumbent;
+  return options;
 }
 
 class TunerTest : public ::testing::Test {
@@ -54,7 +61,7 @@ class TunerTest : public ::testing::Test {
                                  const std::vector<Candidate>& candidates) {
     TuningSubject subject = subject_;
     subject.device = device;
-    return *Of(build).MakeRecord(subject, candidates, 0, std::nullopt, 1);
+    return *Of(build).MakeRecord(subject, candidates, Against(0), std::nullopt, 1);
   }
 
   DeviceTable devices_;
@@ -102,7 +109,7 @@ TEST_F(TunerTest, ARecordKeepsOldTimesOfWhatWasNotMeasuredAgainButDoesNotChooseB
       Measured("build", cpu_, {Timed(64, 2e-3), Timed(128, 1e-3), Timed(256, 1e-4)});
   ASSERT_EQ(old.chosen(), 2u);
   absl::StatusOr<storage::TuningRecord> record =
-      Of("later build").MakeRecord(subject_, {Timed(64, 4e-3), Timed(128, 3e-3)}, 0, old, 1);
+      Of("later build").MakeRecord(subject_, {Timed(64, 4e-3), Timed(128, 3e-3)}, Against(0), old, 1);
   ASSERT_TRUE(record.ok()) << record.status();
   std::vector<std::string> environments;
   for (const storage::TuningRecord::Trial& trial : record->trials())
@@ -110,6 +117,28 @@ TEST_F(TunerTest, ARecordKeepsOldTimesOfWhatWasNotMeasuredAgainButDoesNotChooseB
   EXPECT_THAT(environments, ElementsAre("later build", "later build", "build"));
   EXPECT_EQ(ConfigText(record->trials(static_cast<int>(record->chosen())).config()), "BLOCK=128");
   EXPECT_DOUBLE_EQ(record->trials(0).median_seconds(), 4e-3);
+}
+
+TEST_F(TunerTest, OldTimesAreToldInTermsOfWhatTheOneInForceTakesNow) {
+  storage::TuningRecord old =
+      Measured("build", cpu_, {Timed(64, 2e-3), Timed(128, 3e-3), Timed(256, 5e-3)});
+  old.mutable_trials(2)->set_environment("another build");
+  absl::StatusOr<storage::TuningRecord> record =
+      Of("build").MakeRecord(subject_, {Timed(64, 3e-3), Timed(512, 9e-3)}, Against(0), old, 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  std::vector<double> times;
+  for (const storage::TuningRecord::Trial& trial : record->trials()) times.push_back(trial.median_seconds());
+  EXPECT_THAT(times, ElementsAre(3e-3, 9e-3, ::testing::DoubleEq(4.5e-3), 5e-3));
+}
+
+TEST_F(TunerTest, WhoIsNotInTheRaceDoesNotWinIt) {
+  Candidate lost_before = Timed(256, 1e-3);
+  lost_before.in_race = false;
+  absl::StatusOr<storage::TuningRecord> record = Of("build").MakeRecord(
+      subject_, {Timed(64, 4e-3), lost_before, Timed(128, 3e-3)}, Against(0), std::nullopt, 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(ConfigText(record->trials(static_cast<int>(record->chosen())).config()), "BLOCK=128");
+  EXPECT_EQ(record->trials_size(), 3);
 }
 
 TEST_F(TunerTest, ARecordSaysWhichValuesWereMeasured) {
@@ -123,7 +152,7 @@ TEST_F(TunerTest, WhatIsPinnedStaysChosen) {
   old.set_chosen(0);
   old.set_pinned(true);
   absl::StatusOr<storage::TuningRecord> record =
-      Of("build").MakeRecord(subject_, {Timed(128, 1e-3), Timed(256, 1e-4)}, 0, old, 1);
+      Of("build").MakeRecord(subject_, {Timed(128, 1e-3), Timed(256, 1e-4)}, Against(0), old, 1);
   ASSERT_TRUE(record.ok()) << record.status();
   EXPECT_TRUE(record->pinned());
   EXPECT_EQ(ConfigText(record->trials(static_cast<int>(record->chosen())).config()), "BLOCK=64");

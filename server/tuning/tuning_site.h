@@ -73,6 +73,8 @@ class TuningSite : public ConfigChoices::Observer, public std::enable_shared_fro
   double call_seconds() const;
   // The next review is when this many launches have ended.
   void SetNextReview(uint64_t calls) { next_review_.store(calls, std::memory_order_relaxed); }
+  // Now, and not by a launch. False: it is due already, or under review.
+  bool BecomeDue() { return next_review_.exchange(UINT64_MAX, std::memory_order_relaxed) != UINT64_MAX; }
 
   // The most frequent ones first.
   std::vector<Sample> Samples() const;
@@ -89,9 +91,12 @@ class TuningSite : public ConfigChoices::Observer, public std::enable_shared_fro
   bool Warn(const std::string& warning);
 
   // The tuner's alone. Samples that it has compared with the bucket's choice; the launches that its
-  // last review saw.
+  // last final saw, and its last review; whether another bucket had variants compiled since, that cost
+  // this one nothing.
   std::set<std::string> compared;
+  uint64_t final_calls = 0;
   uint64_t reviewed_calls = 0;
+  bool has_new_variants = false;
 
  private:
   const OnDue on_due_;

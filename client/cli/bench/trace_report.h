@@ -14,7 +14,10 @@ namespace tessera::cli {
 
 struct TraceResult {
   Workload workload;
-  std::vector<PolicyRun> runs;
+  std::vector<PolicyRun> runs;  // of each policy the one with the median total time
+  // All of them, by rounds; empty: `runs` are all. Ratios that goals ask for are the medians of what rounds say: within one policies run
+  // one behind the other, while a machine is slower in one minute than in the next.
+  std::vector<std::vector<PolicyRun>> rounds;
   SideBySide side_by_side;  // may be empty
 };
 

@@ -116,6 +116,26 @@ TEST(TraceReport, CriteriaAreMissedByTotalP99AndSteadyState) {
   for (const Criterion& criterion : criteria) EXPECT_FALSE(criterion.met) << criterion.text;
 }
 
+TEST(TraceReport, GoalsAreOfTheMediansOfTheRounds) {
+  const Times fixed = {.common = 2e-3}, exhaustive = {.common = 1e-3, .tune = 0.1}, good = {.common = 1.02e-3},
+              bad = {.common = 4e-3};
+  auto study = [&](const std::vector<Times>& of_amortised) {
+    TraceResult result;
+    for (const Times& amortised : of_amortised) {
+      TraceResult round = Made({{"fixed", fixed}, {"exhaustive", exhaustive}, {"amortised", amortised}});
+      result.rounds.push_back(round.runs);
+      result.workload = round.workload;
+      result.runs = round.runs;
+    }
+    return CommonAndRareCriteria(result);
+  };
+  for (const Criterion& criterion : study({bad, good, good})) {
+    EXPECT_TRUE(criterion.met) << criterion.text;
+    EXPECT_THAT(criterion.text, HasSubstr("rounds"));
+  }
+  for (const Criterion& criterion : study({good, bad, bad})) EXPECT_FALSE(criterion.met) << criterion.text;
+}
+
 TEST(TraceReport, SteadyStateIsNotAskedForWhereTheSearchDoesNotRepay) {
   TraceResult result = Made({{"fixed", {.common = 1.2e-3}},
                              {"exhaustive", {.common = 1e-3, .tune = 1}},
