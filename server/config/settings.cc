@@ -270,9 +270,9 @@ std::vector<Setting> MakeSettings() {
             "Compiler processes for candidates, besides those for launches. 0: those for launches "
             "compile candidates, too."),
       Count("tuning_nice", &Config::tuning_nice, 19,
-            "How far below the daemon's own the priority of those processes, and of candidates on a CPU, is, as nice(1) counts; "
-            "19: they run only\n"
-            "when nothing else does (SCHED_IDLE)."),
+            "How far below the daemon's own the priority of those processes, and of candidates on a CPU, is, "
+            "as nice(1)\n"
+            "counts; 19: they run only when nothing else does (SCHED_IDLE)."),
       Time("tuning_kernel_limit", &Config::tuning_kernel_limit,
            "A candidate that runs longer is ended and rejected. Seconds."),
       Bytes(

@@ -23,6 +23,8 @@ using Clock = Pace::Clock;
 constexpr double kSlowest = 4;
 // So much slower than another at first sight, a candidate does not take part in the race.
 constexpr double kHopeless = 3;
+// At a short part, until what it says is believed.
+constexpr int kMostLooks = 5;
 // Of a launch of which nobody knows how long it takes, a part is run first.
 constexpr double kPilotShare = 1.0 / 64;
 
@@ -173,10 +175,12 @@ absl::StatusOr<double> Contest::Estimate(const Candidate& candidate) {
   };
   ASSIGN_OR_RETURN(double seconds, once());
   if (!parts_.pace->options().yields) return seconds;
-  // That a short part ran for the first time shows; and one that looks hopeless is not believed at once.
-  const bool is_first = !times_parts();
-  for (int i = 0; i < 2; ++i) {
-    if (!(is_first && i == 0) && !(expected_seconds_ > 0 && seconds > kHopeless * expected_seconds_)) break;
+  // Not believed: that a short part ran for the first time shows; one that looks hopeless.
+  auto believed = [&](int looks) {
+    return looks > (times_parts() ? 0 : 1) &&
+           !(expected_seconds_ > 0 && seconds > kHopeless * expected_seconds_);
+  };
+  for (int looks = 1; looks < kMostLooks && !believed(looks); ++looks) {
     ASSIGN_OR_RETURN(double again, once());
     seconds = std::min(seconds, again);
   }
@@ -327,6 +331,15 @@ void Contest::Admit(const std::vector<Candidate*>& candidates, bool later) {
   }
 }
 
+absl::StatusOr<double> Contest::Sample(const Candidate& candidate, double grid_share, bool whole) {
+  RETURN_IF_ERROR(scratch_->PrepareTimedRun());
+  const bool is_part = !whole && times_parts();
+  auto run = [&] { return Launch(candidate, grid_share, is_part); };
+  // Processor time tells how long it takes alone, even where launches went on beside it: a device that is so busy
+  // that no turn ends in time would never be tuned.
+  return is_part ? parts_.pace->RunOnce(deadline_, 0, run) : parts_.pace->Measure(deadline_, run);
+}
+
 void Contest::Run(const std::vector<Candidate*>& candidates, const RaceOptions& options) {
   Race race(static_cast<int>(candidates.size()), options);
   double least = std::numeric_limits<double>::infinity();
@@ -361,10 +374,7 @@ void Contest::Run(const std::vector<Candidate*>& candidates, const RaceOptions& 
       // Somebody has come: half a race of parts would not compare.
       if (whole && parts_.pace->FittingShare(candidate.first_seconds) < 1)
         return Run(candidates, options);
-      absl::Status prepared = scratch_->PrepareTimedRun();
-      absl::StatusOr<double> seconds =
-          prepared.ok() ? parts_.pace->Measure(deadline_, [&] { return Launch(candidate, shares[i], !whole && times_parts()); })
-                        : prepared;
+      absl::StatusOr<double> seconds = Sample(candidate, shares[i], whole);
       if (seconds.ok()) {
         candidate.seconds.push_back(*seconds);
         race.Add(i, *seconds);

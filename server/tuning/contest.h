@@ -124,6 +124,8 @@ class Contest {
   bool times_parts() const {
     return parts_.pace->options().yields && !scratch_->prepares_timed_runs();
   }
+  // Of a race in which all run whole, or as parts.
+  absl::StatusOr<double> Sample(const Candidate& candidate, double grid_share, bool whole);
   absl::Status Check(Candidate* candidate, bool later);
   absl::StatusOr<double> RunWhole(const Candidate& candidate, double expected);
   absl::Status MakeReference(Candidate* candidate, double expected);

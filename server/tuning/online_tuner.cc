@@ -199,17 +199,20 @@ void OnlineTuner::Park(const Job& job) {
   if (std::find(parked.begin(), parked.end(), job.site) == parked.end()) parked.push_back(job.site);
 }
 
+bool OnlineTuner::IsFrozen(TuningSite* site) const {
+  if (!policies_->Of(site->kernel)->frozen) return false;
+  site->Decide("frozen", "stored choices are used; nothing is measured");
+  return true;
+}
+
 void OnlineTuner::Review(const std::shared_ptr<TuningSite>& site) {
   std::shared_ptr<const TuningPolicy> policy = policies_->Of(site->kernel);
   uint64_t calls = site->calls();
   site->reviewed_calls = calls;
   site->has_new_variants = false;
-  if (policy->frozen || policy->kind == TuningPolicy::Kind::kFixed) {
-    site->Decide(policy->frozen ? "frozen" : "fixed",
-                 policy->frozen ? "stored choices are used; nothing is measured"
-                                : "the policy is fixed: the first configuration that fits");
-    return;  // ReviewAll brings it back
-  }
+  if (IsFrozen(site.get())) return;  // ReviewAll brings it back, and what follows
+  if (policy->kind == TuningPolicy::Kind::kFixed)
+    return site->Decide("fixed", "the policy is fixed: the first configuration that fits");
   std::vector<TuningSite::Sample> samples = site->Samples();
   Job job;
   if (samples.empty() || !Prepare(site, samples[0], &job)) {
@@ -357,6 +360,7 @@ bool OnlineTuner::MeasureAndPublish(Job* job, Contest* contest, int from, int co
     (*winner)->seconds.clear();
     contest->Run(entrants, race);
   }
+  if (IsFrozen(job->site.get())) return false;  // meanwhile
   if (!contest->interrupted().ok()) record = contest->interrupted();
   if (!record.ok()) {
     job->site->Decide("failed", std::string(record.status().message()));
@@ -429,6 +433,7 @@ bool OnlineTuner::RaceContenders(Job* job, const std::string& decision) {
   const bool ended = contest != nullptr &&
                      MeasureAndPublish(job, contest.get(), 1, count, known.tuning_seconds(),
                                        /*later=*/true);
+  if (!ended && site->decision().state == "frozen") return false;
   if (ended) site->final_calls = site->calls();
   // What is in force is as good as before.
   site->Decide("tuned", ended ? absl::StrCat(job->known->reason(), ", in a final of ", count + 1,

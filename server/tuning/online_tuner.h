@@ -93,6 +93,8 @@ class OnlineTuner {
   // Waits for a site to review; null: stop.
   std::shared_ptr<TuningSite> NextSite(Queue* queue);
   void Review(const std::shared_ptr<TuningSite>& site);
+  // Whether nothing may be tuned, or published, by now; then the site says so.
+  bool IsFrozen(TuningSite* site) const;
   // The device is too busy for launches as long as the site's: it is reviewed when it is idle.
   void Park(const Job& job);
   bool AnotherIsMoreUrgent(const Job& job) const;

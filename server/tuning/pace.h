@@ -68,7 +68,7 @@ class Pace {
   absl::StatusOr<double> Measure(Clock::time_point deadline, const Run& run);
 
   // Waits for its turn, then calls `run` once, whatever launches do meanwhile: for runs whose time
-  // does not matter. `seconds`: how long it will take.
+  // does not matter, or is processor time. `seconds`: how long it will take.
   absl::StatusOr<double> RunOnce(Clock::time_point deadline, double seconds, const Run& run);
 
   // Device time spent over what the share would have allowed since the pace was made.

@@ -86,7 +86,7 @@ bool OnlineTuner::CompareSample(Job* job, const storage::TuningRecord& bucket,
   race.max_rounds = 15;
   race.play_off_rounds = 30;
   contest->Run(entrants, race);
-  if (stopping() || !contest->interrupted().ok()) return false;
+  if (stopping() || IsFrozen(site) || !contest->interrupted().ok()) return false;
   absl::StatusOr<storage::TuningRecord> result =
       tuner_->MakeRecord(job->subject, candidates, race, std::nullopt, 0);
   if (!result.ok()) return true;

@@ -50,12 +50,6 @@ std::vector<double> OfRounds(const TraceResult& result, const std::string& polic
   return figures;
 }
 
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
-}
-
 // "1.023", or of several rounds "1.023 (rounds 0.980 1.023 1.100)".
 std::string MedianText(const std::vector<double>& figures) {
   std::string text = absl::StrFormat("%.3f", Median(figures));

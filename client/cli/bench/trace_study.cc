@@ -31,11 +31,6 @@ double Since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
 constexpr int kYardstickLaunches = 25, kYardstickBlock = 32, kYardstickColumns = 1024,
               kYardstickK = 1024;
 constexpr int kSideBySideRounds = 31;
@@ -275,6 +270,12 @@ void Say(const StudyOptions& options, const std::string& line) {
 }
 
 }  // namespace
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
+}
 
 const char* StudyKernelSource() { return kFusedLinearSource; }
 

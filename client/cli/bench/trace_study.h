@@ -91,6 +91,9 @@ absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload,
                                              const StudyOptions& options);
 
 // The kernel's source, and how many configurations it has.
+// 0 of none.
+double Median(std::vector<double> values);
+
 const char* StudyKernelSource();
 constexpr int kStudyConfigs = 24;
 
