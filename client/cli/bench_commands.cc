@@ -129,7 +129,7 @@ absl::StatusOr<TraceResult> RunTrace(Workload workload, const TraceWords& words,
   }
   if (!is_short) {
     ASSIGN_OR_RETURN(result.side_by_side,
-                     MeasureSideBySide(workload, result.runs, new_daemon, options));
+                     MeasureSideBySide(workload, result.rounds, new_daemon, options));
   }
   result.workload = std::move(workload);
   return result;

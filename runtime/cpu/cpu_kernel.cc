@@ -169,20 +169,21 @@ CpuKernel::CpuKernel(KernelEntry entry, const storage::KernelMetadata& metadata,
 
 // Runs a launch that should be short on this thread. Instances may turn out to be longer than those of the last
 // launch: then it stops, and returns where.
-uint64_t CpuKernel::RunShort(CpuLaunch& launch, uint64_t total) {
-  if (pool_->threads() > 1 && instance_nanos_.load(std::memory_order_relaxed) * total > kShortLaunchNanos) return 0;
+uint64_t CpuKernel::RunShort(CpuLaunch& launch, uint64_t first, uint64_t last) {
+  if (pool_->threads() > 1 && instance_nanos_.load(std::memory_order_relaxed) * (last - first) > kShortLaunchNanos)
+    return first;
   const Clock::time_point start = Clock::now();
-  uint64_t done = 0;
+  uint64_t at = first;
   double nanos = 0;
-  for (uint64_t piece = 1; done < total && !launch.failed(); piece *= 2) {
-    const uint64_t last = std::min(total, done + piece);
-    launch.RunPiece(done, last);
-    done = last;
+  for (uint64_t piece = 1; at < last && !launch.failed(); piece *= 2) {
+    const uint64_t end = std::min(last, at + piece);
+    launch.RunPiece(at, end);
+    at = end;
     nanos = NanosSince(start);
     if (nanos > kShortLaunchNanos) break;
   }
-  instance_nanos_.store(nanos / done, std::memory_order_relaxed);
-  return done;
+  instance_nanos_.store(nanos / (at - first), std::memory_order_relaxed);
+  return at;
 }
 
 absl::Status CpuKernel::Run(const Launch& request) {
@@ -193,30 +194,36 @@ absl::Status CpuKernel::Run(const Launch& request) {
   if (request.grid[2] != 0 && plane > (uint64_t{1} << 62) / request.grid[2])
     return absl::InvalidArgumentError(absl::StrCat("kernel ", name_, ": the grid has 2^62 program instances or more"));
   const uint64_t total = plane * request.grid[2];
+  const uint64_t first = std::min(request.first, total), last = request.last == 0 ? total : std::min(request.last, total);
+  const uint64_t count = last - std::min(first, last);
   CpuLaunch launch(entry_, request, scratch_bytes_, scratch_align_);
   bool in_threads = false;
-  if (total == 1) {
-    launch.RunPiece(0, 1);
-  } else if (total > 1) {
-    const uint64_t begin = RunShort(launch, total);
-    if (begin < total && !launch.failed()) {
+  if (count == 1) {
+    launch.RunPiece(first, last);
+  } else if (count > 1) {
+    const uint64_t begin = RunShort(launch, first, last);
+    if (begin < last && !launch.failed()) {
       in_threads = true;
-      const uint64_t rest = total - begin;
+      const uint64_t rest = last - begin;
       const uint64_t threads = pool_->threads();
       const uint64_t cheap = static_cast<uint64_t>(kPieceNanos / std::max(1.0, instance_nanos_.load(std::memory_order_relaxed)));
-      const uint64_t chunk = std::max(rest / (threads * kPiecesPerThread), std::min(cheap, rest / threads));
+      // Of a part in pieces as long as the whole grid's: neighbours share memory.
+      const uint64_t of_whole = count == total ? rest : total;
+      const uint64_t chunk =
+          std::max(std::min(of_whole / (threads * kPiecesPerThread), std::max<uint64_t>(rest / threads, 1)),
+                   std::min(cheap, rest / threads));
       std::atomic<uint64_t> nanos{0};  // without the time that handing out takes
-      pool_->ParallelFor(begin, total, std::max<uint64_t>(1, chunk), [&](uint64_t first, uint64_t last) {
+      pool_->ParallelFor(begin, last, std::max<uint64_t>(1, chunk), [&](uint64_t from, uint64_t to) {
         const Clock::time_point start = Clock::now();
-        launch.RunPiece(first, last);
+        launch.RunPiece(from, to);
         nanos.fetch_add(static_cast<uint64_t>(NanosSince(start)), std::memory_order_relaxed);
       });
       instance_nanos_.store(static_cast<double>(nanos.load(std::memory_order_relaxed)) / rest, std::memory_order_relaxed);
     }
   }
-  if (request.processor_ns != nullptr && total > 0) {
+  if (request.processor_ns != nullptr && count > 0) {
     const uint64_t threads = in_threads ? static_cast<uint64_t>(pool_->threads()) : 1;
-    *request.processor_ns = launch.processor_ns() * ((total + threads - 1) / threads) / total;
+    *request.processor_ns = launch.processor_ns() * ((count + threads - 1) / threads) / count;
   }
   absl::Status status = launch.Finish();
   if (status.ok()) return status;

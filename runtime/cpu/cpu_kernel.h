@@ -28,7 +28,7 @@ class CpuKernel : public LoadedKernel {
   void SweepCaches() override { pool_->SweepCaches(); }
 
  private:
-  uint64_t RunShort(class CpuLaunch& launch, uint64_t total);
+  uint64_t RunShort(class CpuLaunch& launch, uint64_t first, uint64_t last);
 
   const KernelEntry entry_;
   const std::string name_;

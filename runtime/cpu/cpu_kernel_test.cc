@@ -52,6 +52,25 @@ TEST(CpuKernelTest, RunsEachInstanceOfTheGridOnce) {
   }
 }
 
+TEST(CpuKernelTest, RunsSomeInstancesOfTheGrid) {
+  for (int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    CpuKernel kernel(CountVisits, Metadata(1), &pool, nullptr);
+    for (auto [first, last] : std::vector<std::pair<uint64_t, uint64_t>>{
+             {0, 1}, {5, 6}, {3, 200}, {0, 210}, {0, 1000}, {209, 210}, {210, 211}, {300, 400}, {7, 7}, {9, 7}}) {
+      std::vector<std::atomic<int>> visits(7 * 5 * 6);
+      Launch launch = MakeLaunch({Slot(visits.data())}, 7, 5, 6);
+      launch.first = first;
+      launch.last = last;
+      uint64_t processor_ns = 0;
+      launch.processor_ns = &processor_ns;
+      ASSERT_TRUE(kernel.Run(launch).ok());
+      for (size_t i = 0; i < visits.size(); ++i)
+        ASSERT_EQ(visits[i].load(), first <= i && i < last ? 1 : 0) << first << " " << last << " " << i;
+    }
+  }
+}
+
 TEST(CpuKernelTest, RunsNothingForAnEmptyGrid) {
   ThreadPool pool(2);
   CpuKernel kernel(CountVisits, Metadata(1), &pool, nullptr);

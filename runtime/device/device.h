@@ -32,6 +32,8 @@ struct Launch {
   // Null, or where Run puts how long the launch would take by the processor time of its program instances: their mean, as
   // often as they follow each other where each thread always has one. Of CPUs.
   uint64_t* processor_ns = nullptr;
+  // Program instances to run, by their number in the grid (x counts fastest); 0, 0: all. Of CPUs.
+  uint64_t first = 0, last = 0;
 };
 
 // A kernel on a device. Thread-safe.

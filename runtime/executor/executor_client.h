@@ -36,10 +36,11 @@ struct LaunchCommand {
   uint64_t kernel = 0;  // of LoadKernel
   uint32_t grid[3] = {1, 1, 1};
   uint64_t program_order_seed = 0;  // see Launch
-  // Of a larger launch whose time is wanted, on a CPU. It runs twice: first for its memory to be in the caches that cores
-  // share, and in no others (LoadedKernel::SweepCaches). The time of the second run is the processor time of its threads
-  // (Launch::processor_ns): one that wakes up late would weigh as often as the part goes into the whole.
-  bool is_part = false;
+  // Not 0: only the time of a launch is wanted, on a CPU, from so many of its program instances at most. They run, and then,
+  // timed, as many of those that follow: with the caches as the first ones leave them, as in the middle of the launch. If so many do
+  // not follow, some run again, with the caches of the cores swept in between (LoadedKernel::SweepCaches). The time is the processor
+  // time of the threads (Launch::processor_ns): one that wakes up late would weigh as often as the part goes into the whole.
+  uint64_t part = 0;
   const LaunchParam* params = nullptr;
   uint32_t num_params = 0;
 

@@ -84,6 +84,8 @@ class Executor {
   [[noreturn]] void RunCommands();
   void Execute(const RingCommand& command);
   void RunLaunch(const RingCommand& command, RingCompletion* completion);
+  // Runs what comes before the timed run, which launch_ is set to (LaunchCommand::part).
+  absl::Status RunPart(const RingCommand& command, LoadedKernel* code);
   void RunCopy(const RingCommand& command, RingCompletion* completion);
   absl::Status ResolveParams(const RingCommand& command, const Kernel& kernel);
   absl::Status ResolveParam(const LaunchParam& param, const Kernel::Parameter& parameter);
@@ -243,15 +245,15 @@ void Executor::RunLaunch(const RingCommand& command, RingCompletion* completion)
     launch_.program_order_seed = command.program_order_seed;
     status_->running_launch.store(command.id, std::memory_order_relaxed);
     uint64_t processor_ns = 0;
-    if (command.is_part) {
-      completion->status = kernel->code->Run(launch_);
-      kernel->code->SweepCaches();
+    if (command.part > 0) {
+      completion->status = RunPart(command, kernel->code.get());
       launch_.processor_ns = &processor_ns;
     }
     completion->start_ns = MonotonicNanos();
     if (completion->status.ok()) completion->status = kernel->code->Run(launch_);
     completion->end_ns = processor_ns > 0 ? completion->start_ns + processor_ns : MonotonicNanos();
     launch_.processor_ns = nullptr;
+    launch_.first = launch_.last = 0;
     status_->running_launch.store(0, std::memory_order_relaxed);
     printed_->MoveTo(completion);
     for (const auto& region : used_regions_) {
@@ -260,6 +262,17 @@ void Executor::RunLaunch(const RingCommand& command, RingCompletion* completion)
     }
   }
   used_regions_.clear();
+}
+
+absl::Status Executor::RunPart(const RingCommand& command, LoadedKernel* code) {
+  const uint64_t all = uint64_t{command.grid[0]} * command.grid[1] * command.grid[2];
+  const uint64_t part = std::min(command.part, all);
+  launch_.last = part;
+  absl::Status status = code->Run(launch_);
+  if (part > all - part) code->SweepCaches();
+  launch_.first = std::min(part, all - part);
+  launch_.last = launch_.first + part;
+  return status;
 }
 
 void Executor::RunCopy(const RingCommand& command, RingCompletion* completion) {

@@ -49,12 +49,13 @@ enum Kernels : uint64_t {
   kAbort,
   kDivide,
   kPrint,
-  kFail
+  kFail,
+  kCountPrograms
 };
 const std::vector<std::string>& KernelNames() {
   static const auto* names = new std::vector<std::string>{
       "nop",   "add_one", "gate",  "gate_then_sum", "sum_in_threads", "overrun", "segv",
-      "abort", "divide",  "print", "fail"};
+      "abort", "divide",  "print", "fail",    "count_programs"};
   return *names;
 }
 
@@ -199,22 +200,39 @@ TEST_F(ExecutorTest, RunsLaunchesOnSharedMemory) {
   EXPECT_NE(executor_->pid(), getpid());
 }
 
-TEST_F(ExecutorTest, APartOfALaunchRunsTwice) {
+TEST_F(ExecutorTest, APartOfALaunchRunsBeforeTheOneThatIsTimed) {
   Start();
-  Shared memory(kPage);
-  Map(5, memory);
-  const std::vector<LaunchParam> params = {{5, 0, 400}, {0, 100, 0}};
+  const struct {
+    uint64_t part;
+    std::vector<int32_t> runs;  // of each program instance
+  } cases[] = {
+      {3, {1, 1, 1, 1, 1, 1, 0, 0, 0, 0}},
+      {5, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+      {7, {1, 1, 1, 2, 2, 2, 2, 1, 1, 1}},
+      {10, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+      {11, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+      {0, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+  };
+  uint64_t region = 5;
+  for (const auto& one : cases) {
+    Shared memory(kPage);
+    Map(++region, memory);
+    const std::vector<LaunchParam> params = {{region, 0, 40}};
+    LaunchCommand command;
+    command.kernel = kCountPrograms;
+    command.grid[0] = 5;
+    command.grid[2] = 2;
+    command.params = params.data();
+    command.num_params = 1;
+    command.part = one.part;
+    Outcome counted;
+    executor_->Submit(command, kNoSpin, counted.Callback());
+    ASSERT_TRUE(counted.Await().status.ok());
+    EXPECT_EQ(std::vector<int32_t>(memory.as<int32_t>(), memory.as<int32_t>() + 10), one.runs) << one.part;
+  }
   LaunchCommand command;
-  command.kernel = kAddOne;
-  command.params = params.data();
-  command.num_params = 2;
-  command.is_part = true;
-  Outcome added;
-  executor_->Submit(command, kNoSpin, added.Callback());
-  ASSERT_TRUE(added.Await().status.ok());
-  EXPECT_EQ(memory.as<int32_t>()[99], 2);
   command.kernel = kFail;
-  command.num_params = 0;
+  command.part = 1;
   Outcome failed;
   executor_->Submit(command, kNoSpin, failed.Callback());
   EXPECT_EQ(failed.Await().status.code(), absl::StatusCode::kAborted);

@@ -20,7 +20,8 @@ struct CommandHeader {
   uint16_t num_waits;
   uint16_t num_signals;
   uint32_t tell_enqueued;
-  uint32_t is_part;
+  uint32_t unused;  // no gap
+  uint64_t part;
   uint64_t program_order_seed;
 };
 
@@ -61,7 +62,8 @@ std::string EncodeCommand(CommandKind kind, uint64_t id, const LaunchCommand& co
                                 static_cast<uint16_t>(command.waits.size()),
                                 static_cast<uint16_t>(command.signals.size()),
                                 command.on_enqueued ? 1u : 0u,
-                                command.is_part ? 1u : 0u,
+                                0,
+                                command.part,
                                 command.program_order_seed};
   const size_t param_bytes = size_t{command.num_params} * sizeof(LaunchParam);
   const size_t wait_bytes = command.waits.size() * sizeof(uint64_t);
@@ -106,7 +108,7 @@ absl::Status DecodeCommand(absl::string_view record, RingCommand* command) {
   command->stream = header.stream;
   command->priority = header.priority;
   command->tell_enqueued = header.tell_enqueued != 0;
-  command->is_part = header.is_part != 0;
+  command->part = header.part;
   const char* at = record.data() + sizeof(header);
   auto take = [&at](auto* into, size_t count) {
     into->resize(count);

@@ -40,7 +40,7 @@ struct RingCommand {
   uint32_t stream = 0;
   int32_t priority = 0;
   bool tell_enqueued = false;
-  bool is_part = false;  // see LaunchCommand
+  uint64_t part = 0;  // see LaunchCommand
   uint64_t program_order_seed = 0;
   std::vector<LaunchParam> params;
   std::vector<uint64_t> waits, signals;  // events

@@ -21,7 +21,7 @@ TEST(RingRecordsTest, CommandsComeThroughWhole) {
   EXPECT_EQ(command.grid[0], 3u);
   EXPECT_EQ(command.grid[1], 1u);
   EXPECT_EQ(command.grid[2], 9u);
-  EXPECT_FALSE(command.is_part);
+  EXPECT_EQ(command.part, 0u);
   ASSERT_EQ(command.params.size(), 2u);
   EXPECT_EQ(command.params[0].region, 7u);
   EXPECT_EQ(command.params[0].value, 4096u);
@@ -40,7 +40,7 @@ TEST(RingRecordsTest, StreamsAndEventsComeThroughWhole) {
   launch.waits = {21, 22, 23};
   launch.signals = {31};
   launch.on_enqueued = [] {};
-  launch.is_part = true;
+  launch.part = uint64_t{1} << 40;
   RingCommand command;
   ASSERT_TRUE(DecodeCommand(EncodeCommand(CommandKind::kLaunch, 1, launch), &command).ok());
   EXPECT_EQ(command.session, 11u);
@@ -49,7 +49,7 @@ TEST(RingRecordsTest, StreamsAndEventsComeThroughWhole) {
   EXPECT_EQ(command.waits, (std::vector<uint64_t>{21, 22, 23}));
   EXPECT_EQ(command.signals, std::vector<uint64_t>{31});
   EXPECT_TRUE(command.tell_enqueued);
-  EXPECT_TRUE(command.is_part);
+  EXPECT_EQ(command.part, uint64_t{1} << 40);
 }
 
 TEST(RingRecordsTest, DamagedCommandsAreRefused) {

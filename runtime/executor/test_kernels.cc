@@ -41,6 +41,13 @@ absl::Status AddOne(const Launch& launch) {
   return absl::OkStatus();
 }
 
+absl::Status CountPrograms(const Launch& launch) {
+  int32_t* x = Pointer<int32_t>(launch, 0);
+  const uint64_t last = launch.last == 0 ? uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2] : launch.last;
+  for (uint64_t i = launch.first; i < last; ++i) ++x[i];
+  return absl::OkStatus();
+}
+
 absl::Status Gate(const Launch& launch) {
   PassGate(Pointer<std::atomic<uint64_t>>(launch, 0));
   return absl::OkStatus();
@@ -98,6 +105,7 @@ const std::map<std::string, TestFunction>& Functions() {
   static const auto* functions = new std::map<std::string, TestFunction>{
       {"nop", {Nop, {}}},
       {"add_one", {AddOne, {"*i32", "i32"}}},
+      {"count_programs", {CountPrograms, {"*i32"}}},
       {"gate", {Gate, {"*i64"}}},
       {"gate_then_sum", {GateThenSum, {"*i64", "*u8", "i64"}}},
       {"sum_in_threads", {SumInThreads, {"*i64", "*u8", "i64"}}},

@@ -312,7 +312,7 @@ absl::Status Launcher::TrySubmit(Attempt* attempt, Missing* missing) {
     Finish(attempt, absl::OkStatus());
     return absl::OkStatus();
   }
-  if (attempt->wait.grid_share != nullptr)
+  if (attempt->wait.grid_share != nullptr && !attempt->wait.is_part)
     ReduceGrid(ParallelPrograms(*attempt->device), attempt->wait.grid_share.get(), grid);
   return Submit(attempt, std::move(variant), grid, bound);
 }
@@ -480,7 +480,12 @@ absl::Status Launcher::Submit(Attempt* attempt, std::shared_ptr<Variant> variant
   command.kernel = variant->id;
   for (int i = 0; i < 3; ++i) command.grid[i] = grid[i];
   command.program_order_seed = attempt->request->program_order_seed();
-  command.is_part = attempt->wait.is_part;
+  if (attempt->wait.is_part) {
+    uint32_t part[3] = {grid[0], grid[1], grid[2]};
+    if (attempt->wait.grid_share != nullptr)
+      ReduceGrid(ParallelPrograms(*attempt->device), attempt->wait.grid_share.get(), part);
+    command.part = uint64_t{part[0]} * part[1] * part[2];
+  }
   command.params = bound->params.data();
   command.num_params = static_cast<uint32_t>(bound->params.size());
   std::vector<std::shared_ptr<DeviceEvent>> events;

@@ -54,7 +54,7 @@ struct LaunchWait {
   // nowhere, and the gate of the device is theirs to see to.
   Device* tuning_device = nullptr;
   std::shared_ptr<GridShare> grid_share;  // null: the whole grid
-  bool is_part = false;                   // see LaunchCommand
+  bool is_part = false;                   // LaunchCommand::part, as large as `grid_share` says
 };
 
 // Told of compiles that launches wait for after the daemon is ready.

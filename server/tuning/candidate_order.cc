@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace tessera::server {
@@ -52,6 +53,18 @@ double ConfigDistance(const storage::TuneConfig& a, const storage::TuneConfig& b
   const storage::LaunchOptions &x = a.options(), &y = b.options();
   return distance + Doublings(x.num_warps(), y.num_warps()) + Doublings(x.num_stages(), y.num_stages()) +
          Doublings(x.num_ctas(), y.num_ctas()) + Doublings(x.maxnreg(), y.maxnreg());
+}
+
+double Promise(const storage::TuneConfig& config, const std::vector<MeasuredConfig>& measured) {
+  if (measured.empty()) return 1;
+  double weights = 0, sum = 0, best = std::numeric_limits<double>::infinity();
+  for (const MeasuredConfig& one : measured) {
+    const double weight = std::exp2(-2 * ConfigDistance(config, *one.config)), log = std::log(one.seconds);
+    weights += weight;
+    sum += weight * log;
+    best = std::min(best, log);
+  }
+  return weights > 0 ? std::exp(2 * (best - sum / weights)) : 1;
 }
 
 }  // namespace tessera::server

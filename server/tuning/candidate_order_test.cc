@@ -1,7 +1,9 @@
 #include "server/tuning/candidate_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -48,6 +50,26 @@ TEST(ConfigDistance, WhatIsNoNumberIsTheSameOrNot) {
   EXPECT_DOUBLE_EQ(ConfigDistance(Config(64, 64, 4, "rows"), Config(64, 64, 4)), 1);
   EXPECT_DOUBLE_EQ(ConfigDistance(Config(64, 64, 4), Config(64, 64, 4, "rows")), 1);
   EXPECT_DOUBLE_EQ(ConfigDistance(Config(0, 64, 4), Config(64, 64, 4)), 1);
+}
+
+TEST(Promise, IsOneWhereNothingWasMeasured) { EXPECT_DOUBLE_EQ(Promise(Config(64, 64, 4), {}), 1); }
+
+TEST(Promise, FollowsTheNearestAndNeverBeatsTheBest) {
+  const storage::TuneConfig fast = Config(16, 64, 4), slow = Config(128, 64, 4);
+  const std::vector<MeasuredConfig> measured = {{&fast, 1e-3}, {&slow, 4e-3}};
+  // One doubling from the fast one and two from the slow one: 4^(1 / 5) as long as the best.
+  EXPECT_NEAR(Promise(Config(32, 64, 4), measured), std::pow(4, -2.0 / 5), 1e-12);
+  EXPECT_NEAR(Promise(Config(64, 64, 4), measured), std::pow(4, -8.0 / 5), 1e-12);
+  // As far from one as from the other.
+  EXPECT_NEAR(Promise(Config(0, 64, 4), measured), 0.25, 1e-12);
+  EXPECT_DOUBLE_EQ(Promise(Config(16, 64, 8), {{&fast, 1e-3}}), 1);
+}
+
+TEST(Promise, OfWhatIsFarFromAllIsThatOfTheirMean) {
+  const storage::TuneConfig fast = Config(1, 1, 1), slow = Config(2, 1, 1);
+  const double promise = Promise(Config(1 << 30, 1 << 30, 1 << 30), {{&fast, 1}, {&slow, 2}});
+  EXPECT_GT(promise, 0.25);
+  EXPECT_LT(promise, 1);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ struct Candidate {
   double first_seconds = 0;    // of the checking run
   double compile_seconds = 0;  // 0: it was compiled before
   bool compiled = false;       // for a launch of the same specialisation, as far as is known
+  double promise = 1;          // of one that the bucket has not measured, see candidate_order.h
 };
 
 // What a launch is tuned as.
@@ -119,7 +120,7 @@ class Contest {
                                  bool is_part = false);
   absl::StatusOr<double> Launch(const Candidate& candidate, double grid_share,
                                 bool is_part = false);
-  // Whether what is not timed whole is to be timed as LaunchCommand::is_part says: not where a run
+  // Whether what is not timed whole is to be timed as LaunchCommand::part says: not where a run
   // must be prepared for.
   bool times_parts() const {
     return parts_.pace->options().yields && !scratch_->prepares_timed_runs();

@@ -19,6 +19,8 @@ constexpr double kAssumedCompileSeconds = 0.1;
 // In every bucket tuned so far at least so much slower than the best: not measured again. No less, for the largest shapes want
 // what is twice as slow everywhere else.
 constexpr double kHopeless = 3;
+// What some candidates are expected to save is that of so many times as many: they are the most promising ones.
+constexpr int kHopedFor = 2;
 // What other buckets save is looked up where it is at least this share of the compiles' cost.
 constexpr double kSavingWorthALook = 0.01;
 
@@ -33,6 +35,28 @@ const Trial* TrialOf(const storage::TuningRecord& record, const storage::TuneCon
   for (const Trial& trial : record.trials())
     if (Measured(trial) && SameConfig(trial.config(), config)) return &trial;
   return nullptr;
+}
+
+std::vector<MeasuredConfig> MeasuredConfigs(const storage::TuningRecord& record) {
+  std::vector<MeasuredConfig> measured;
+  for (const Trial& trial : record.trials())
+    if (Measured(trial)) measured.push_back({&trial.config(), trial.median_seconds()});
+  return measured;
+}
+
+// Share of a launch's time that `more` candidates are expected to save, if they are like those that were measured.
+double GainOfMoreThan(const storage::TuningRecord& record, int more) {
+  std::vector<double> medians;
+  for (const MeasuredConfig& one : MeasuredConfigs(record)) medians.push_back(one.seconds);
+  return GainOfMore(medians, more);
+}
+
+// Of `count` candidates, from what `record` has measured.
+double MeanPromise(const Candidate* candidates, int count, const storage::TuningRecord& record) {
+  const std::vector<MeasuredConfig> measured = MeasuredConfigs(record);
+  double sum = 0;
+  for (int i = 0; i < count; ++i) sum += Promise(candidates[i].config, measured);
+  return count == 0 ? 1 : sum / count;
 }
 
 absl::string_view ExactOf(const storage::TuningRecord& record) {
@@ -114,15 +138,6 @@ void OnlineTuner::EstimateGain(Job* job,
                                const std::vector<storage::TuningRecord>& others) const {
   double sum = 0;
   int count = 0;
-  if (job->known && MeasuredHere(*job->known, *job->subject.device)) {
-    // What this very bucket showed says more. The more was measured, the less is hoped for.
-    std::vector<double> medians;
-    for (const Trial& trial : job->known->trials())
-      if (Measured(trial)) medians.push_back(trial.median_seconds());
-    job->measured_gain = true;
-    job->gain = GainOfMore(medians, 2 * options_.stage);
-    return;
-  }
   for (const storage::TuningRecord& record : others) {
     const Trial* best = BestOf(record);
     const Trial* trial = TrialOf(record, job->candidates[0].config);
@@ -132,7 +147,7 @@ void OnlineTuner::EstimateGain(Job* job,
     sum += 1 - best->median_seconds() / trial->median_seconds();
     ++count;
   }
-  job->measured_gain = count > 0;
+  job->measured_gain = count > 0 || (job->known && MeasuredHere(*job->known, *job->subject.device));
   job->gain = (options_.assumed_gain + sum) / (1 + count);
 }
 
@@ -156,10 +171,11 @@ void OnlineTuner::OrderRest(Job* job, int from) const {
   std::vector<Candidate> rest(std::make_move_iterator(job->candidates.begin() + from),
                               std::make_move_iterator(job->candidates.end()));
   job->candidates.resize(from);
-  const Trial* best = job->known ? BestOf(*job->known) : nullptr;
-  if (best != nullptr) {
-    std::stable_sort(rest.begin(), rest.end(), [&](const Candidate& a, const Candidate& b) {
-      return ConfigDistance(a.config, best->config()) < ConfigDistance(b.config, best->config());
+  if (job->known && BestOf(*job->known) != nullptr) {
+    const std::vector<MeasuredConfig> measured = MeasuredConfigs(*job->known);
+    for (Candidate& candidate : rest) candidate.promise = Promise(candidate.config, measured);
+    std::stable_sort(rest.begin(), rest.end(), [](const Candidate& a, const Candidate& b) {
+      return a.promise > b.promise;
     });
     std::move(rest.begin(), rest.end(), std::back_inserter(job->candidates));
   } else {
@@ -170,12 +186,20 @@ void OnlineTuner::OrderRest(Job* job, int from) const {
                         [](const Candidate& candidate) { return candidate.compiled; });
 }
 
-TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int from, int count) const {
+double OnlineTuner::GainOf(const Job& job, int from, int count) const {
+  if (!job.known) return job.gain;
+  // What this very bucket showed says more. The more was measured, the less is hoped for.
+  const double gain =
+      MeasuredHere(*job.known, *job.subject.device) ? GainOfMoreThan(*job.known, kHopedFor * count) : job.gain;
+  return gain * MeanPromise(&job.candidates[from], count, *job.known);
+}
+
+TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int from, int count, double gain) const {
   TuningEconomics economics;
   economics.calls = job.site->calls();
   economics.observed = job.site->observed_seconds();
   economics.call_seconds = job.site->call_seconds();
-  economics.gain = job.gain;
+  economics.gain = gain;
   economics.gain_is_measured = job.measured_gain;
   economics.candidates = count;
   for (int i = from; i < from + count; ++i) economics.to_compile += !job.candidates[i].compiled;
@@ -185,11 +209,12 @@ TuningEconomics OnlineTuner::EconomicsOf(const Job& job, int from, int count) co
     economics.compile_seconds *= options_.compile_weight_gpu;
   economics.runs = kRunsPerCandidate;
   economics.horizon = options_.horizon_seconds;
-  AddOtherBuckets(job, &economics);
+  AddOtherBuckets(job, from, count, &economics);
   return economics;
 }
 
-void OnlineTuner::AddOtherBuckets(const Job& job, TuningEconomics* economics) const {
+// Each hopes for what its own measurements leave to hope for.
+void OnlineTuner::AddOtherBuckets(const Job& job, int from, int count, TuningEconomics* economics) const {
   if (economics->to_compile == 0) return;
   const double least = kSavingWorthALook * economics->to_compile * economics->compile_seconds;
   for (const std::shared_ptr<TuningSite>& site : table_->Sites(job.site->kernel)) {
@@ -200,6 +225,11 @@ void OnlineTuner::AddOtherBuckets(const Job& job, TuningEconomics* economics) co
     there.observed = site->observed_seconds();
     there.call_seconds = site->call_seconds();
     there.to_compile = 0;
+    const std::optional<storage::TuningRecord> record =
+        table_->Record(job.subject.place.kernel, job.subject.place.source, site->bucket, job.subject.place.model);
+    if (record && MeasuredHere(*record, *job.subject.device))
+      there.gain = GainOfMoreThan(*record, kHopedFor * count) *
+                   MeanPromise(&job.candidates[from], count, *record);
     AmortisationVerdict verdict = WeighTuning(there);
     if (!verdict.tune || verdict.saving - verdict.cost < least) continue;
     std::vector<TuningSite::Sample> samples = site->Samples();

@@ -21,8 +21,8 @@ constexpr int kNice = 10;
 constexpr size_t kBegunContests = 4;
 // A bucket with fewer launches is not weighed anew because another one was tuned.
 constexpr uint64_t kCallsWorthALook = 64;
-// Who came so close to the chosen one is raced again with it, so many of them.
-constexpr double kContender = 1.1;
+// Who came so close to the chosen one is raced again with it, so many of them. No fewer, for a part is no whole launch.
+constexpr double kContender = 1.15;
 constexpr size_t kContenders = 3;
 // Of any race: each round holds launches up, for less and less.
 constexpr int kRounds = 15;
@@ -424,8 +424,7 @@ bool OnlineTuner::RaceContenders(Job* job, const std::string& decision) {
       }
   const int count = static_cast<int>(job->candidates.size()) - 1;
   if (count < 1 || !SameConfig(job->candidates[0].config, chosen.config())) return true;
-  job->gain = (kContender - 1) / 2;
-  TuningEconomics economics = EconomicsOf(*job, 1, count);
+  TuningEconomics economics = EconomicsOf(*job, 1, count, (kContender - 1) / 2);
   economics.runs = kRounds;
   if (!WeighTuning(economics).tune || MustWaitForIdle(*job)) return true;
   std::unique_ptr<Contest> contest = TakeContest(*job);
@@ -455,8 +454,14 @@ bool OnlineTuner::TuneInStages(Job* job) {
     int count = std::min(all - done, is_free ? 2 * options_.stage : options_.stage);
     for (int i = 1; i < count; ++i)
       if (job->candidates[done + i].compiled != job->candidates[done].compiled) count = i;
-    TuningEconomics economics = EconomicsOf(*job, done, count);
+    TuningEconomics economics = EconomicsOf(*job, done, count, GainOf(*job, done, count));
     AmortisationVerdict verdict = WeighTuning(economics);
+    // The first ones are the most promising.
+    if (const int half = (count + 1) / 2; !verdict.tune && job->known && half < count) {
+      count = half;
+      economics = EconomicsOf(*job, done, count, GainOf(*job, done, count));
+      verdict = WeighTuning(economics);
+    }
     if (!verdict.tune) {
       bool known = done > 1 || job->known;
       if (!known) metrics_->tune_abstained->Increment();
@@ -500,10 +505,6 @@ bool OnlineTuner::TuneInStages(Job* job) {
       Due(job->site);
       return false;
     }
-    std::vector<double> times;
-    for (int i = 0; i < done; ++i)
-      if (!job->candidates[i].seconds.empty()) times.push_back(FasterHalf(job->candidates[i].seconds));
-    job->gain = GainOfMore(times, 2 * options_.stage);
     job->measured_gain = true;
     OrderRest(job, done);
   }

@@ -29,7 +29,7 @@
 namespace tessera::server {
 
 struct OnlineTunerOptions {
-  double assumed_gain = 0.2;      // of a kernel of which nothing is known: share of its time
+  double assumed_gain = 0.3;      // of a kernel of which nothing is known: share of its time
   double horizon_seconds = 3600;  // how far ahead a rate is trusted
   // A compile's seconds, beside seconds of a GPU: other processors spend them.
   double compile_weight_gpu = 0.5;
@@ -110,8 +110,10 @@ class OnlineTuner {
   void KeepContest(const Job& job, std::unique_ptr<Contest> contest);
   std::unique_ptr<Contest> TakeContest(const Job& job);
   // Of the next `count` candidates, from `from` on.
-  TuningEconomics EconomicsOf(const Job& job, int from, int count) const;
-  void AddOtherBuckets(const Job& job, TuningEconomics* economics) const;
+  TuningEconomics EconomicsOf(const Job& job, int from, int count, double gain) const;
+  // Expected share of a launch's time that these candidates save, the gain of the job less what lies far from the best.
+  double GainOf(const Job& job, int from, int count) const;
+  void AddOtherBuckets(const Job& job, int from, int count, TuningEconomics* economics) const;
   void OrderCandidates(Job* job, const std::vector<storage::TuningRecord>& others) const;
   // Those from `from` on: what is compiled, and what is near to the best so far, comes first.
   void OrderRest(Job* job, int from) const;

@@ -44,7 +44,7 @@ double Pace::LongestRun() const {
 void Pace::FitBound() {
   const absl::Duration typical = absl::Seconds(gate_->TypicalSeconds());
   absl::Duration bound = options_.latency_bound;
-  // It runs twice, the first time with cold caches.
+  // As much runs before it, with cold caches.
   longest_part_ = std::max((bound - std::min(bound / 2, kWay)) / 3, kShortestPart);
   if (options_.bound_in_launches > 0 && typical > bound) {
     bound = std::max(bound, options_.bound_in_launches * typical);
@@ -99,8 +99,9 @@ bool Pace::EndTurn(Clock::time_point begin) {
 absl::StatusOr<double> Pace::RunOnce(Clock::time_point deadline, double seconds, const Run& run) {
   RETURN_IF_ERROR(AwaitAllowance(deadline));
   bool is_long = seconds > LongestRun();
-  if (options_.yields && !Fits(seconds)) {
-    // It takes long since it gives way: what it does is no more than what it does alone.
+  if (options_.yields && !idle() && seconds > absl::ToDoubleSeconds(longest_part_)) {
+    // A launch that it would hold up waits longer than one that it gives way to. So it takes long: what it does is no more
+    // than what it does alone.
     absl::StatusOr<double> ran = run();
     Spend(seconds);
     return ran;

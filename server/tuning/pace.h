@@ -30,10 +30,10 @@ struct PaceOptions {
   absl::Duration patience = absl::Seconds(10);
   // What runs longer than the bound goes ahead after this wait, idle or not.
   absl::Duration patience_for_idle = absl::InfiniteDuration();
-  // Candidates yield to launches by themselves (a CPU, at a lower priority): what is too long for the
-  // bound and need not be timed runs beside them. What is timed is a part of the grid, where it can be
+  // Candidates yield to launches by themselves (a CPU, at a lower priority): what is longer
+  // than a part and need not be timed runs beside them. What is timed is a part of the grid, where it can be
   // cut so small: so long that it fits into `latency_bound` twice, or an eighth of a launch, but no less
-  // than 100 us. It runs twice in its turn, for launches leave nothing of its memory in the caches.
+  // than 100 us. As much runs before it in its turn, for launches leave nothing of its memory in the caches.
   bool yields = false;
 };
 

@@ -39,7 +39,7 @@ void OnlineTuner::CompareSamples(const std::shared_ptr<TuningSite>& site,
                   (name == split->sample() && MeasuredHere(*split, *job.subject.device))))
       continue;
     if (policy.kind == TuningPolicy::Kind::kAmortised) {
-      TuningEconomics economics = EconomicsOf(job, 0, 0);
+      TuningEconomics economics = EconomicsOf(job, 0, 0, job.gain);
       economics.candidates = kComparedConfigs;
       economics.calls = sample.calls;
       economics.gain = kGainOfASplit;

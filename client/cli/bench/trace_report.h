@@ -38,6 +38,10 @@ PolicySummary Summarise(const PolicyRun& run);
 // called there.
 double SteadySeconds(const PolicyRun& run, int shape);
 
+// The mean time of the configurations of these calls, as they were measured in turns; 0: they were not. What ran minutes apart
+// differs by as much as the machine does, even with one configuration.
+double SteadySecondsInTurns(const TraceResult& result, const PolicyRun& run, int shape);
+
 // total = fixed's total + overhead - saving: the saving is kernel time against fixed's mean of the
 // shape, the overhead all the rest, waiting for tunings and compiles above all.
 struct Account {

@@ -277,6 +277,11 @@ double Median(std::vector<double> values) {
   return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
 }
 
+size_t SteadyBegin(const PolicyRun& run) {
+  size_t count = std::max<size_t>(1, std::min<size_t>(1000, run.calls.size() / 10));
+  return run.calls.size() - std::min(count, run.calls.size());
+}
+
 const char* StudyKernelSource() { return kFusedLinearSource; }
 
 const std::vector<StudyPolicy>& StudyPolicies() {
@@ -386,7 +391,7 @@ absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy&
 }
 
 absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload,
-                                             const std::vector<PolicyRun>& runs,
+                                             const std::vector<std::vector<PolicyRun>>& rounds,
                                              const NewDaemon& new_daemon,
                                              const StudyOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<StudyDaemon> daemon, new_daemon());
@@ -399,11 +404,10 @@ absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload,
   SideBySide result;
   for (int shape = 0; shape < workload.common; ++shape) {
     std::set<int> configs;
-    for (const PolicyRun& run : runs) {
-      auto last = std::find_if(run.calls.rbegin(), run.calls.rend(),
-                               [&](const Call& call) { return call.shape == shape; });
-      if (last != run.calls.rend()) configs.insert(last->config);
-    }
+    for (const std::vector<PolicyRun>& runs : rounds)
+      for (const PolicyRun& run : runs)
+        for (size_t i = SteadyBegin(run); i < run.calls.size(); ++i)
+          if (run.calls[i].shape == shape) configs.insert(run.calls[i].config);
     v1::LaunchRequest launch = session->Launch(workload.shapes[shape]);
     std::map<int, std::vector<double>> seconds;
     for (int round = 0; round <= kSideBySideRounds; ++round)

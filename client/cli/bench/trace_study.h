@@ -59,8 +59,11 @@ struct PolicyRun {
   std::vector<std::string> decisions;  // of the daemon, for the common shapes
 };
 
-// Kernel time of each configuration that a policy ended with, measured in turns on one daemon, for
-// each common shape.
+// Where the steady state begins: with the last tenth of the calls, at most 1,000.
+size_t SteadyBegin(const PolicyRun& run);
+
+// Kernel time of each configuration that ran in a steady state, measured in turns on one daemon and the same memory, for each
+// common shape.
 struct SideBySide {
   struct Entry {
     int shape = 0, config = 0;
@@ -86,7 +89,7 @@ using NewDaemon = std::function<absl::StatusOr<std::unique_ptr<StudyDaemon>>()>;
 absl::StatusOr<PolicyRun> RunPolicy(const Workload& workload, const StudyPolicy& policy,
                                     const NewDaemon& new_daemon, const StudyOptions& options);
 absl::StatusOr<SideBySide> MeasureSideBySide(const Workload& workload,
-                                             const std::vector<PolicyRun>& runs,
+                                             const std::vector<std::vector<PolicyRun>>& rounds,
                                              const NewDaemon& new_daemon,
                                              const StudyOptions& options);
 
