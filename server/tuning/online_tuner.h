@@ -115,7 +115,7 @@ class OnlineTuner {
   double GainOf(const Job& job, int from, int count) const;
   void AddOtherBuckets(const Job& job, int from, int count, TuningEconomics* economics) const;
   void OrderCandidates(Job* job, const std::vector<storage::TuningRecord>& others) const;
-  // Those from `from` on: what is compiled, and what is near to the best so far, comes first.
+  // Those from `from` on: what is compiled, and what promises most, comes first.
   void OrderRest(Job* job, int from) const;
   void EstimateGain(Job* job, const std::vector<storage::TuningRecord>& others) const;
   // Whether it came to its end with a record: false also where others go first, or nothing repays.

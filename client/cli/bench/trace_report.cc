@@ -207,9 +207,8 @@ std::vector<Criterion> CommonAndRareCriteria(const TraceResult& result) {
                  turns_best = SteadySecondsInTurns(result, *exhaustive, shape);
     in_turns &= turns > 0 && turns_best > 0;
     parts.push_back(absl::StrFormat(
-        "%s %s%.3f%s", ShapeText(result.workload.shapes[shape]),
-        turns > 0 && turns_best > 0 ? absl::StrFormat("%.3f, as it ran ", turns / turns_best) : "",
-        is / best_known,
+        "%s %.3f%s%s", ShapeText(result.workload.shapes[shape]), is / best_known,
+        turns > 0 && turns_best > 0 ? absl::StrFormat(" (in turns %.3f)", turns / turns_best) : "",
         repays ? ""
                : absl::StrFormat(" not counted: its search took %s and saves %s", Time(cost),
                                  Time(saving))));
@@ -222,27 +221,25 @@ std::vector<Criterion> CommonAndRareCriteria(const TraceResult& result) {
       return a / b;
     });
   };
-  const std::vector<double> as_they_ran = steady(SteadySeconds);
-  const std::vector<double> compared = in_turns ? steady([&](const PolicyRun& run, int shape) {
-    return SteadySecondsInTurns(result, run, shape);
-  })
-                                                : as_they_ran;
-  if (!repaying.empty())
-    criteria.push_back(
-        {absl::StrFormat("steady state of amortised on the common shapes %s of exhaustive's, where its search "
-                         "repays%s; goal %.2f: %s",
-                         MedianText(compared),
-                         in_turns ? absl::StrCat(", configurations timed in turns; as they ran, minutes apart, ",
-                                                 MedianText(as_they_ran))
-                                  : "",
-                         kSteadyGoal, absl::StrJoin(parts, "; ")),
-         Median(compared) <= kSteadyGoal});
-  else
+  auto add = [&](const char* how, const std::vector<double>& ratios) {
+    criteria.push_back({absl::StrFormat("steady state of amortised on the common shapes, %s, %s of exhaustive's, where its "
+                                        "search repays; goal %.2f: %s",
+                                        how, MedianText(ratios), kSteadyGoal, absl::StrJoin(parts, "; ")),
+                        Median(ratios) <= kSteadyGoal});
+  };
+  if (!repaying.empty()) {
+    add("as it ran", steady(SteadySeconds));
+    if (in_turns)
+      add("its configurations timed in turns", steady([&](const PolicyRun& run, int shape) {
+            return SteadySecondsInTurns(result, run, shape);
+          }));
+  } else {
     criteria.push_back(
         {absl::StrCat(
              "steady state: exhaustive's search repays on no common shape, so nothing is asked: ",
              absl::StrJoin(parts, ", ")),
          true});
+  }
   return criteria;
 }
 
